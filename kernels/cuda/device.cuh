@@ -1,6 +1,7 @@
 // Words that all sources share.
 #pragma once
 
+#define ENTRY extern "C" __global__ void  // of a kernel; loader.py knows the word
 #define DEVICE __device__ __forceinline__
 #define UNROLLED _Pragma("unroll")
 

@@ -20,7 +20,7 @@ constexpr DEVICE int of_column(int i) { return i + i / 32; }
 // Size of the most negative coupling, diagonal, and the part of it that (a_ii + sum of |a_ij|) / 2 is, of `of_block` rows a
 // block, a thread a row.
 // Sums have the order of the rows, so one thread makes each; entries come to it through shared memory, in tiles.
-extern "C" __global__ void __launch_bounds__(THREADS, 4) measure(
+ENTRY __launch_bounds__(THREADS, 4) measure(
     CSR, int rows, int below, int of_block, Out<double> largest, Out<double> diagonal, Out<double> share
 ) {
     __shared__ double value_at[of_value(TILE)];
@@ -165,15 +165,15 @@ DEVICE void fill_coarse(
 }
 
 #define KERNELS(G)                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS) couple_##G(                                                   \
+    ENTRY __launch_bounds__(THREADS) couple_##G(                                                                        \
         CSR, int rows, int below, In<double> largest, double theta, Out<unsigned char> bits, Out<long long> counts      \
     ) {                                                                                                                 \
         couple<G>(start, columns, values, rows, below, largest, theta, bits, counts);                                   \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) count_coarse_##G(COARSE_ROWS, Out<long long> lengths) {       \
+    ENTRY __launch_bounds__(THREADS) count_coarse_##G(COARSE_ROWS, Out<long long> lengths) {                            \
         count_coarse<G>(start, columns, bits, state, rows, below, every, lengths);                                      \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) fill_coarse_##G(                                              \
+    ENTRY __launch_bounds__(THREADS) fill_coarse_##G(                                                                   \
         COARSE_ROWS, In<double> values, In<int> names, In<long long> out_start, Out<int> out_columns,                   \
         Out<double> out_values                                                                                          \
     ) {                                                                                                                 \

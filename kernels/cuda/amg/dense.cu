@@ -9,7 +9,7 @@ constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of
 constexpr int PARTS = BLOCK / LINES;   // rows of a tile that a thread has, LINES apart
 
 // a (n, n), row after row, was zero: one thread a row of the stencil.
-extern "C" __global__ void dense_matrix(
+ENTRY dense_matrix(
     In<int> numbering, In<long long> steps, In<double> weights, long long weight_stride, int weight_step, int offsets,
     int nx, int ny, int n, double* a
 ) {
@@ -25,7 +25,7 @@ extern "C" __global__ void dense_matrix(
 }
 
 // a (n, n), row after row, of compressed rows: a block of threads a row.
-extern "C" __global__ void dense_rows(In<long long> start, In<int> columns, In<double> values, int n, Out<double> a) {
+ENTRY dense_rows(In<long long> start, In<int> columns, In<double> values, int n, Out<double> a) {
     double* const row = a + static_cast<long long>(blockIdx.x) * n;
     for (int j = threadIdx.x; j < n; j += blockDim.x) row[j] = 0.0;
     __syncthreads();
@@ -33,7 +33,7 @@ extern "C" __global__ void dense_rows(In<long long> start, In<int> columns, In<d
 }
 
 // out (n, n) = a, or its symmetric part, zero in rows and columns that are not kept; NULL: all are. One thread an item.
-extern "C" __global__ void keep(In<double> a, In<unsigned char> kept, int symmetric, int n, Out<double> out) {
+ENTRY keep(In<double> a, In<unsigned char> kept, int symmetric, int n, Out<double> out) {
     const long long item = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = item / n, j = item % n;
     if (i >= n) return;
     const double value = symmetric ? (a[item] + a[j * n + i]) / 2.0 : a[item];
@@ -81,9 +81,7 @@ __device__ void invert_block(
 }
 
 // The inverse of the first diagonal block: one block of threads.
-extern "C" __global__ void pivot_block(
-    In<double> a, In<double> matrix, int n, double tolerance, double* inverses, unsigned char* kept
-) {
+ENTRY pivot_block(In<double> a, In<double> matrix, int n, double tolerance, double* inverses, unsigned char* kept) {
     double own[PARTS];
     UNROLLED for (int k = 0; k < PARTS; ++k) {
         const int x = threadIdx.x, y = threadIdx.y + k * LINES;
@@ -94,9 +92,7 @@ extern "C" __global__ void pivot_block(
 
 // left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows: BLOCK rows and columns of them each block of
 // threads. Before `eliminate` overwrites them.
-extern "C" __global__ void panels(
-    In<double> a, Out<double> inverses, int n, int first, Out<double> left, Out<double> right
-) {
+ENTRY panels(In<double> a, Out<double> inverses, int n, int first, Out<double> left, Out<double> right) {
     __shared__ double factors[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
     const double* const inverse = inverse_of(inverses, first);
     const int x = threadIdx.x, top = blockIdx.x * BLOCK, j = top + x;
@@ -115,7 +111,7 @@ extern "C" __global__ void panels(
 }
 
 // One block of the elimination everywhere, a tile of BLOCK x BLOCK items each, and the inverse of the next diagonal block.
-extern "C" __global__ void eliminate(
+ENTRY eliminate(
     Out<double> a, In<double> matrix, double* inverses, In<double> left, In<double> right, int n, int first,
     double tolerance, unsigned char* kept
 ) {

@@ -24,7 +24,7 @@ DEVICE u64 mixed(u64 z) {
 
 // How many depend on a point, then a hash of the finest row that it stems from and of its level; and its first state. 25 bytes
 // a point.
-extern "C" __global__ void __launch_bounds__(THREADS) begin(
+ENTRY __launch_bounds__(THREADS) begin(
     In<long long> counts, In<long long> origin, u64 salt, int lone, long long points, Out<u64> key,
     Out<signed char> state
 ) {
@@ -157,7 +157,7 @@ DEVICE void settle(
 }
 
 #define SETTLE(G)                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) settle_##G(                                                   \
+    ENTRY __launch_bounds__(THREADS) settle_##G(                                                                        \
         In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin,                \
         signed char* state, int below, int* lists, int* counts, int rows, int round                                     \
     ) {                                                                                                                 \

@@ -3,7 +3,7 @@
 #include "device.cuh"
 
 // columns and entries (width, rows): entry k of each row, and -1 and 0 where a row has no more. 12 bytes read an entry.
-extern "C" __global__ void tabulate(
+ENTRY tabulate(
     In<long long> start, In<int> columns, In<double> values, int rows, int width, Out<int> out_columns,
     Out<double> out_values
 ) {
@@ -20,7 +20,7 @@ extern "C" __global__ void tabulate(
 
 // Whether two arrays differ anywhere: then 1 is written to `found`.
 #define DIFFER(NAME, ITEM)                                                                                               \
-    extern "C" __global__ void NAME(In<ITEM> one, In<ITEM> other, long long count, long long* found) {                   \
+    ENTRY NAME(In<ITEM> one, In<ITEM> other, long long count, long long* found) {                                        \
         const long long step = static_cast<long long>(gridDim.x) * blockDim.x;                                           \
         ITEM some = 0;                                                                                                   \
         _Pragma("unroll 4")                                                                                              \

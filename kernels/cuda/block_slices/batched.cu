@@ -106,7 +106,7 @@ DEVICE void multiply_complex(
 }
 
 #define SLICES In<BlockSlice> slices, In<unsigned short> indices, In<real> values, In<int> row
-#define KERNEL(NAME) extern "C" __global__ void __launch_bounds__(WARPS * SLICE) NAME
+#define KERNEL(NAME) ENTRY __launch_bounds__(WARPS * SLICE) NAME
 
 #define FINISHED_BY(NAME, KIND)                                                                                       \
     KERNEL(NAME)(SLICES, COLUMNS, int count, int rows) {                                                              \

@@ -118,7 +118,7 @@ DEVICE void count_blocks(const long long* start, const int* columns, int* length
 
 // The rows of each window in the order of their lengths, longest first, equally long ones as they were: order[place] is a
 // row of blocks, or -1. A block sorts a window of `window` rows, a power of two, by merging sorted runs (bitonic).
-extern "C" __global__ void sort_windows(const int* length, int* order, int rows, int window) {
+ENTRY sort_windows(const int* length, int* order, int rows, int window) {
     __shared__ unsigned long long key[WINDOW];
     const int first = blockIdx.x * window;
     for (int i = threadIdx.x; i < window; i += blockDim.x) {
@@ -300,7 +300,7 @@ DEVICE void sample(
 }
 
 // Where each slice's entries and columns begin: `ends` are running sums of `sizes`.
-extern "C" __global__ void describe(const long long* ends, const int2* sizes, const int2* found, uint4* slices, int count) {
+ENTRY describe(const long long* ends, const int2* sizes, const int2* found, uint4* slices, int count) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= count) return;
     const int2 size = sizes[s], f = found[s];
@@ -470,21 +470,21 @@ DEVICE void fill_full(
 }
 
 #define MAKE(B)                                                                                                       \
-    extern "C" __global__ void count_blocks_##B(const long long* start, const int* columns, int* length, int count) { \
+    ENTRY count_blocks_##B(const long long* start, const int* columns, int* length, int count) { \
         count_blocks<B>(start, columns, length, count);                                                               \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) sample_##B(                                           \
+    ENTRY __launch_bounds__(WARPS * SLICE) sample_##B(                                                                \
         const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride \
     ) {                                                                                                               \
         sample<B>(start, columns, told, count, rows, wide, stretch, stride);                                          \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) measure_##B(                                          \
+    ENTRY __launch_bounds__(WARPS * SLICE) measure_##B(                                                               \
         const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,  \
         int count, int rows, int wide                                                                                 \
     ) {                                                                                                               \
         measure<B>(start, columns, order, sizes, found, full, count, rows, wide);                                     \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_##B(                                             \
+    ENTRY __launch_bounds__(WARPS * SLICE) fill_##B(                                                                  \
         const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices, \
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
@@ -492,7 +492,7 @@ DEVICE void fill_full(
     }
 
 #define FULL(B)                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_full_##B(                                        \
+    ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(                                                             \
         const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices, \
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
@@ -501,7 +501,7 @@ DEVICE void fill_full(
 
 // Single entries in double, and others in the same places, or these, rounded: A of conjugate gradients and of a preconditioner
 // in float. 12 bytes an entry are read once, 8 of others, and 12 are written.
-extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_twice_1(
+ENTRY __launch_bounds__(WARPS * SLICE) fill_twice_1(
     const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
     unsigned short* indices, real* values, int count, int rows, const double* others, float* rounded
 ) {

@@ -123,7 +123,7 @@ DEVICE void multiply(
 
 #define SLICES In<BlockSlice> slices, In<unsigned short> indices, In<real> values, In<int> row
 #define GIVEN slices, indices, values, row
-#define KERNEL(NAME) extern "C" __global__ void __launch_bounds__(WARPS * SLICE) NAME
+#define KERNEL(NAME) ENTRY __launch_bounds__(WARPS * SLICE) NAME
 
 #define FINISHED_BY(B, END, WIDE, NAME, KIND)                                                                         \
     KERNEL(NAME##_##B##END)(SLICES, FINISH, int count, int rows) {                                                    \

@@ -9,7 +9,7 @@
 #define COARSE int cx, int cy, int cz, int halved
 #define CORNERS_OF In<real> weights, long long count
 #define GIVEN BOARD_OF_ARGUMENTS, cx, cy, cz, halved, weights, count
-#define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
+#define PASS(NAME) ENTRY __launch_bounds__(THREADS) NAME
 
 constexpr int CORNERS = 4;
 

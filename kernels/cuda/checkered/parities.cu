@@ -51,7 +51,7 @@ struct Fine : Between {
 };
 
 #define GIVEN const __grid_constant__ Levels l, In<real> weights
-#define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
+#define PASS(NAME) ENTRY __launch_bounds__(THREADS) NAME
 
 // x += P xc at the points of all colors but the last.
 template <bool MANY, int CORNERS>

@@ -19,9 +19,7 @@ DEVICE int first_warp() { return (blockIdx.x * THREADS + threadIdx.x) / WARP; }
 DEVICE int warps() { return gridDim.x * (THREADS / WARP); }
 
 // Counts the entries without a mirror image.
-extern "C" __global__ void __launch_bounds__(THREADS) one_way(
-    const long long* start, const int* columns, int rows, u64* missing
-) {
+ENTRY __launch_bounds__(THREADS) one_way(const long long* start, const int* columns, int rows, u64* missing) {
     const int lane = threadIdx.x % WARP;
     for (int i = first_warp(); i < rows; i += warps())
         for (long long k = start[i] + lane; k < start[i + 1]; k += WARP) {
@@ -37,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_way(
 }
 
 // The row of each entry.
-extern "C" __global__ void __launch_bounds__(THREADS) rows_of(const long long* start, const int*, int rows, int* row) {
+ENTRY __launch_bounds__(THREADS) rows_of(const long long* start, const int*, int rows, int* row) {
     const int lane = threadIdx.x % WARP;
     for (int i = first_warp(); i < rows; i += warps())
         for (long long k = start[i] + lane; k < start[i + 1]; k += WARP) row[k] = i;
@@ -46,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) rows_of(const long long* s
 // -- row after row: a row is visited when the last of its neighbors before it has been ------------------------------------
 
 // Neighbors before each row in its block of rows; those without any are listed for round 0.
-extern "C" __global__ void __launch_bounds__(THREADS) count_before(
+ENTRY __launch_bounds__(THREADS) count_before(
     const long long* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts
 ) {
     const int lane = threadIdx.x % WARP;
@@ -107,13 +105,13 @@ DEVICE void visit(const Pattern& a, int block, int round, int* waits, int* lists
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) visit_fit(
+ENTRY __launch_bounds__(THREADS) visit_fit(
     const long long* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts, int* color, int round
 ) {
     visit<false>({start, columns, rows}, block, round, waits, lists, counts, color);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) visit_levels(
+ENTRY __launch_bounds__(THREADS) visit_levels(
     const long long* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts, int* level, int round
 ) {
     visit<true>({start, columns, rows}, block, round, waits, lists, counts, level);
@@ -122,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) visit_levels(
 // -- independent sets: rows with the largest, or the smallest, number among their uncolored neighbors ---------------------
 
 // The first of a round's sets that each uncolored row belongs to, or -1; keys: (hashes, rows).
-extern "C" __global__ void __launch_bounds__(THREADS) choose(
+ENTRY __launch_bounds__(THREADS) choose(
     const long long* start, const int* columns, int rows, const u64* keys, int hashes, int smallest, const int* color, int* chosen
 ) {
     const int lane = threadIdx.x % WARP;
@@ -147,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) choose(
 }
 
 // The chosen rows get the colors from `first` on; the others are counted.
-extern "C" __global__ void __launch_bounds__(THREADS) color_chosen(int rows, int first, const int* chosen, int* color, u64* left) {
+ENTRY __launch_bounds__(THREADS) color_chosen(int rows, int first, const int* chosen, int* color, u64* left) {
     int mine = 0;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < rows; i += gridDim.x * THREADS) {
         if (color[i] >= 0) continue;

@@ -19,7 +19,7 @@ DEVICE long long diagonal_of(const int* columns, long long begin, long long end,
 }
 
 // The diagonal, zero where there is none, and the first row in which it is zero.
-extern "C" __global__ void __launch_bounds__(THREADS) diagonals(
+ENTRY __launch_bounds__(THREADS) diagonals(
     const long long* start, const int* columns, const double* values, int rows, double* diagonal, int* zero
 ) {
     for (int i = first_warp(); i < rows; i += warps()) {
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diagonals(
 }
 
 // L D^-1, ones on the diagonal, and U, of A = L + D + U in the order of the colors.
-extern "C" __global__ void __launch_bounds__(THREADS) sweep_factors(
+ENTRY __launch_bounds__(THREADS) sweep_factors(
     const long long* start, const int* columns, const double* values, int rows, const int* color,
     const double* diagonal, double* out
 ) {
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sweep_factors(
 
 // Factors without fill of the rows `first` .. `end`, which do not read each other, in place (IKJ). Rows and columns are
 // numbered in the order of the colors, columns ascend; places of diagonals and pivots of all rows before are there.
-extern "C" __global__ void __launch_bounds__(THREADS) eliminate_row(
+ENTRY __launch_bounds__(THREADS) eliminate_row(
     const long long* start, const int* columns, double* values, int first, int end, double shift, int positive,
     double lost, long long* diagonal, double* pivots, int* bad
 ) {

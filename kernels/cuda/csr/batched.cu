@@ -83,9 +83,7 @@ DEVICE void multiply_complex(CSR, const real* imaginary, const ComplexFinishes f
 
 #if WIDTH % 2 == 0
 #define COMPLEX(T, NAME, KIND)                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(                                                 \
-        CSR, In<real> imaginary, const real* wi, COLUMNS, int rows                                                    \
-    ) {                                                                                                               \
+    ENTRY __launch_bounds__(THREADS) NAME##_##T(CSR, In<real> imaginary, const real* wi, COLUMNS, int rows) {         \
         const ComplexFinishes finish{ALL_COLUMNS, wi};                                                                \
         multiply_complex<T, KIND>(start, columns, values, imaginary, finish, rows);                                   \
     }

@@ -55,7 +55,7 @@ DEVICE void multiply(BLOCKS, const Finish finish, int nodes) {
 }
 
 #define FINISHED_BY(T, R, C, NAME, KIND)                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T##_##R##_##C(BLOCKS, FINISH, int nodes) {         \
+    ENTRY __launch_bounds__(THREADS) NAME##_##T##_##R##_##C(BLOCKS, FINISH, int nodes) {                              \
         multiply<T, R, C, KIND>(start, columns, values, FINISHED, nodes);                                             \
     }
 

@@ -144,12 +144,12 @@ DEVICE void multiply(
 #define THESE_CHUNKS chunks, ends, near, columns, values, FINISHED
 
 #define FINISHED_BY(NAME, BLOCKS, KIND)                                                                               \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(CHUNKS) {                                      \
+    ENTRY __launch_bounds__(THREADS, BLOCKS) NAME(CHUNKS) {                                                           \
         multiply<KIND, false, false>(THESE_CHUNKS, nullptr);                                                          \
     }
 
 #define WITH_PARTS(NAME, BLOCKS, KIND, CARRIES)                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(CHUNKS, double* parts) {                       \
+    ENTRY __launch_bounds__(THREADS, BLOCKS) NAME(CHUNKS, double* parts) {                                            \
         multiply<KIND, CARRIES, !CARRIES>(THESE_CHUNKS, parts);                                                       \
     }
 
@@ -168,7 +168,7 @@ WITH_PARTS(sweep_dot, 6, SWEEP, false)
 WITH_PARTS(sweep_dot_close, 6, SWEEP, false)
 
 // y[row] += the carries of the chunks before the one where the row ends, for every row that does not end where it begins.
-extern "C" __global__ void __launch_bounds__(THREADS) add_carries(
+ENTRY __launch_bounds__(THREADS) add_carries(
     In<Chunk> chunks, In<long long> start, const double* carry, real* y, int rows, int count
 ) {
     next_may_start();
@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_carries(
 
 // Where chunks begin: the path through row ends and entries (merge path: Merrill, Garland, SC 2016) is cut every STEP steps.
 // Row r ends at step start[r + 1] + r. With `whole`, a chunk begins where its first row does.
-extern "C" __global__ void find_chunks(const long long* start, int rows, int count, int whole, uint4* chunks) {
+ENTRY find_chunks(const long long* start, int rows, int count, int whole, uint4* chunks) {
     const int b = blockIdx.x * blockDim.x + threadIdx.x;
     if (b > count) return;
     const long long step = static_cast<long long>(b) * STEP, path = start[rows] + rows;
@@ -219,7 +219,7 @@ extern "C" __global__ void find_chunks(const long long* start, int rows, int cou
 
 // Ends of a chunk's rows, its base and the 16-bit columns if they can be. found: how many chunks have these, how many do
 // not, and in how many columns lie close together.
-extern "C" __global__ void __launch_bounds__(THREADS) fill_chunks(
+ENTRY __launch_bounds__(THREADS) fill_chunks(
     const long long* start, const int* columns, Chunk* chunks, unsigned short* ends, unsigned short* near,
     unsigned* found
 ) {

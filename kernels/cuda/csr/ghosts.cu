@@ -76,10 +76,10 @@ DEVICE void times_dot(GHOSTS, const real* x, real* q, double* partials, unsigned
 }
 
 #define OF(T)                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) add_##T(GHOSTS, double sign, real* y, int rows) {         \
+    ENTRY __launch_bounds__(THREADS) add_##T(GHOSTS, double sign, real* y, int rows) {                              \
         add<T>(start, columns, values, places, h, sign, y, rows);                                                   \
     }                                                                                                               \
-    extern "C" __global__ void __launch_bounds__(THREADS) times_dot_##T(                                            \
+    ENTRY __launch_bounds__(THREADS) times_dot_##T(                                                                 \
         GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows                   \
     ) {                                                                                                             \
         times_dot<T>(start, columns, values, places, h, x, q, partials, ticket, dot, rows);                         \

@@ -4,12 +4,12 @@
 #define CSR In<long long> start, In<int> columns, In<real> values
 
 #define FINISHED_BY(T, NAME, KIND)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, int rows) {                        \
+    ENTRY __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, int rows) {                                             \
         multiply<T, KIND, false>(start, columns, values, OF_VECTORS, nullptr, rows);                                  \
     }
 
 #define WITH_DOT(T, NAME, KIND)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, double* partials, int rows) {      \
+    ENTRY __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, double* partials, int rows) {                           \
         multiply<T, KIND, true>(start, columns, values, OF_VECTORS, partials, rows);                                  \
     }
 

@@ -69,7 +69,7 @@ DEVICE long long place_of(const long long* start, const int* columns, int row) {
 
 // The diagonal: 0 where a row has no such entry. Columns of a row ascend. It begins at item `first` of `items`, and the others
 // are 1.
-extern "C" __global__ void diagonal(CSR, real* out, int rows, int first, int items) {
+ENTRY diagonal(CSR, real* out, int rows, int first, int items) {
     next_may_start();
     wait_for_last_launch();
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
@@ -79,7 +79,7 @@ extern "C" __global__ void diagonal(CSR, real* out, int rows, int first, int ite
 }
 
 // As `diagonal`, of rows in double; NaN where it leaves the range of normal numbers of the type that it is written in.
-extern "C" __global__ void diagonal_in_range(
+ENTRY diagonal_in_range(
     In<long long> start, In<int> columns, In<double> values, real* out, int rows, int first, int items
 ) {
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
@@ -89,13 +89,13 @@ extern "C" __global__ void diagonal_in_range(
 }
 
 // The same of a diagonal that is known.
-extern "C" __global__ void guarded_diagonal(In<double> diagonal, real* out, int rows, int first, int items) {
+ENTRY guarded_diagonal(In<double> diagonal, real* out, int rows, int first, int items) {
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
     if (item < items) out[item] = row < 0 || row >= rows ? real(1) : in_range(diagonal[row]);
 }
 
 // The sum of the squares of the rows' lengths and the longest, of each block: the host adds them up.
-extern "C" __global__ void __launch_bounds__(THREADS) lengths(const long long* start, int rows, long long* found) {
+ENTRY __launch_bounds__(THREADS) lengths(const long long* start, int rows, long long* found) {
     __shared__ long long squares[THREADS / SLICE];
     __shared__ int longest[THREADS / SLICE];
     long long sum = 0;

@@ -13,7 +13,7 @@ struct Found {
 // One thread a row, in lattice order: 7 weights (56 bytes) once, 3 faces and the diagonal. Weights of offset n are
 // n * rows behind the first ones, in the order of STAR in formats/stencil/. An entry is compared with its mirror image by
 // the row that is below it, so no weight is read twice, and those that are no row's face are not read.
-extern "C" __global__ void fill(
+ENTRY fill(
     BOARD, In<double> weights, long long rows, long long size, Out<real> faces, Out<real> diagonal, Found* found
 ) {
     const Board b = BOARD_OF_ARGUMENTS;

@@ -141,7 +141,7 @@ DEVICE void walk(
     }
 }
 
-#define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS, 3) NAME
+#define PASS(NAME) ENTRY __launch_bounds__(THREADS, 3) NAME
 #define OF(VALUE) BOARD, int planes, In<VALUE> faces, long long size, In<real> diagonal
 #define GIVEN BOARD_OF_ARGUMENTS, planes, faces, size, diagonal
 
@@ -214,7 +214,7 @@ DEVICE void columns(
     }
 }
 
-#define COLUMNS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
+#define COLUMNS(NAME) ENTRY __launch_bounds__(THREADS) NAME
 #define COLUMNS_OF(VALUE) BOARD, In<VALUE> faces, long long size, In<real> diagonal, const real* x, real* y
 
 COLUMNS(columns_spmv)(COLUMNS_OF(real), int width) {
@@ -239,9 +239,7 @@ COLUMNS(columns_spmv_dot_compact)(COLUMNS_OF(float), double* partials, int width
 // x = r / d of one color: 12 bytes a row of the box. A thread has ITEMS rows: with one, too few bytes were on their way.
 constexpr int ITEMS = 4;
 
-extern "C" __global__ void divide(
-    In<real> diagonal, long long size, const real* r, real* x, int first, int count, int width
-) {
+ENTRY divide(In<real> diagonal, long long size, const real* r, real* x, int first, int count, int width) {
     next_may_start();
     const int begin = blockIdx.x * ITEMS * blockDim.x + threadIdx.x;
     real d[ITEMS];
@@ -285,7 +283,7 @@ DEVICE void half_row(
     }
 }
 
-#define HALF(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
+#define HALF(NAME) ENTRY __launch_bounds__(THREADS) NAME
 #define HALF_OF BOARD, In<real> faces, long long size
 #define HALF_GIVEN BOARD_OF_ARGUMENTS, faces, size
 #define NOTHING_AHEAD [&](const Row<real>&) { return real(0); }

@@ -17,21 +17,19 @@ struct Smoothed {
     }
 };
 
-extern "C" __global__ void measure_smoothed(
-    SOURCE, ROWS, In<unsigned char> coarse, SHAPES, int runs_wanted, Found* found, real* diagonal
-) {
+ENTRY measure_smoothed(SOURCE, ROWS, In<unsigned char> coarse, SHAPES, int runs_wanted, Found* found, real* diagonal) {
     measure(
         Smoothed{coarse}, SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found);
 }
 
-extern "C" __global__ void fill_smoothed(SOURCE, ROWS, In<unsigned char> coarse, PLACES, ROOM) {
+ENTRY fill_smoothed(SOURCE, ROWS, In<unsigned char> coarse, PLACES, ROOM) {
     if (FITS) fill(
         Smoothed{coarse}, SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values,
         columns);
 }
 
 // What the post-smoother knows of a slice: `Header`s with where the entries at coarse points begin.
-extern "C" __global__ void pack_smoothed(In<Header> headers, In<int> coarse, int slices, SmoothedHeader* smoothed) {
+ENTRY pack_smoothed(In<Header> headers, In<int> coarse, int slices, SmoothedHeader* smoothed) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= slices) return;
     const Header found = load_header(headers + s);
@@ -41,9 +39,7 @@ extern "C" __global__ void pack_smoothed(In<Header> headers, In<int> coarse, int
 
 // filled, which was zero: whether a slice of each color has upper entries. begins (colors + 1): storage slices, the guard
 // being slice 0.
-extern "C" __global__ void mark_filled(
-    In<Header> headers, In<long long> begins, int colors, int slices, Out<int> filled
-) {
+ENTRY mark_filled(In<Header> headers, In<long long> begins, int colors, int slices, Out<int> filled) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= slices) return;
     const Header found = load_header(headers + s);

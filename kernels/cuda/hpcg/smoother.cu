@@ -76,7 +76,7 @@ KERNEL(forward_corrected, 10)(
 
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with
 // 26 lower entries each: 26 + e (8) + the map and rc (1.5) bytes for each fine row.
-extern "C" __global__ void restrict_residual(MATRIX, In<int> coarse_of, In<real> e, Out<real> rc, RANGE) {
+ENTRY restrict_residual(MATRIX, In<int> coarse_of, In<real> e, Out<real> rc, RANGE) {
     OWN_SLICE(int)
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();
@@ -86,9 +86,7 @@ extern "C" __global__ void restrict_residual(MATRIX, In<int> coarse_of, In<real>
 }
 
 // kept = r, r -= q, and rc -= q at the coarse points of the boundary: 8 bytes of row and map, q, r twice, kept, rc/2.
-extern "C" __global__ void residual_halo(
-    In<int> boundary, In<int> coarse_of, const real* q, real* r, real* rc, real* kept, int count
-) {
+ENTRY residual_halo(In<int> boundary, In<int> coarse_of, const real* q, real* r, real* rc, real* kept, int count) {
     OWN_ROW()
     const int target = p >= 0 ? __ldg(coarse_of + p) : -1;
     wait_for_last_launch();

@@ -42,13 +42,13 @@ DEVICE void join(int* root, int a, int b) {
 DEVICE bool follows(int nx, In<bool> solid, int here) { return here % nx > 0 && !solid[here] && !solid[here - 1]; }
 
 // Roots to begin with: of cells that a warp has, and that follow each other, the first one.
-extern "C" __global__ void first_roots(int nx, int cells, In<bool> solid, Out<int> root) {
+ENTRY first_roots(int nx, int cells, In<bool> solid, Out<int> root) {
     const int here = cell(), lane = threadIdx.x % WARP;
     const unsigned begins = __ballot_sync(0xffffffffu, here >= cells || lane == 0 || !follows(nx, solid, here));
     if (here < cells) root[here] = here - lane + (WARP - 1 - __clz(begins & (0xffffffffu >> (WARP - 1 - lane))));
 }
 
-extern "C" __global__ void join_cells(int nx, int ny, int cells, In<bool> solid, int* root) {
+ENTRY join_cells(int nx, int ny, int cells, In<bool> solid, int* root) {
     const int here = cell();
     if (here >= cells || solid[here]) return;
     const int line = here / nx, before = here - nx, below = here - nx * ny;
@@ -59,7 +59,7 @@ extern "C" __global__ void join_cells(int nx, int ny, int cells, In<bool> solid,
 }
 
 // A root's label becomes the smallest of its set's. Labels are not negative: their bits ascend as they do.
-extern "C" __global__ void take_least(int cells, In<double> labels, int* root, double* least) {
+ENTRY take_least(int cells, In<double> labels, int* root, double* least) {
     const int here = cell();
     if (here >= cells) return;
     const int first = root_of(root, here);
@@ -68,7 +68,7 @@ extern "C" __global__ void take_least(int cells, In<double> labels, int* root, d
     if (mine < *static_cast<volatile unsigned long long*>(of_set)) atomicMin(of_set, mine);
 }
 
-extern "C" __global__ void spread_least(int cells, In<int> root, In<double> least, Out<double> out) {
+ENTRY spread_least(int cells, In<int> root, In<double> least, Out<double> out) {
     const int here = cell();
     if (here >= cells) return;
     int first = root[here];   // perhaps not the last one: a way that another thread made shorter may have been an older one
@@ -77,14 +77,14 @@ extern "C" __global__ void spread_least(int cells, In<int> root, In<double> leas
 }
 
 // The root of each cell that is fixed is marked.
-extern "C" __global__ void mark_grounded(int cells, In<bool> ground, int* root, Out<unsigned char> grounded) {
+ENTRY mark_grounded(int cells, In<bool> ground, int* root, Out<unsigned char> grounded) {
     const int here = cell();
     if (here < cells && ground[here]) grounded[root_of(root, here)] = 1;
 }
 
 // Labels (kernels/lattice/components.py) of components, whose roots are their first cells: 10 bytes a cell, and 4 along the ways to
 // the roots.
-extern "C" __global__ void name_components(
+ENTRY name_components(
     int nx, int ny, int cells, long long first, long long along_y, long long along_z, In<int> root,
     In<unsigned char> grounded, In<bool> solid, Out<double> out
 ) {
@@ -101,7 +101,7 @@ extern "C" __global__ void name_components(
 }
 
 // Which cells are in components that nothing fixes, and the numbers of these and of fixed ones: 9 bytes a cell.
-extern "C" __global__ void look_at_labels(int cells, In<double> labels, Out<bool> closed, double* counts) {
+ENTRY look_at_labels(int cells, In<double> labels, Out<bool> closed, double* counts) {
     int own = 0, fixed = 0;
     for (long long here = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; here < cells;
          here += static_cast<long long>(gridDim.x) * blockDim.x) {
@@ -120,13 +120,13 @@ extern "C" __global__ void look_at_labels(int cells, In<double> labels, Out<bool
 }
 
 // Whether an item begins a group, of items in the order of their keys. 20 bytes an item.
-extern "C" __global__ void begin_groups(In<double> keys, In<long long> order, int items, Out<signed char> begins) {
+ENTRY begin_groups(In<double> keys, In<long long> order, int items, Out<signed char> begins) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < items) begins[i] = i == 0 || keys[order[i]] != keys[order[i - 1]];
 }
 
 // The group of each item, and of each group its key and first item; before: groups that begin before an item. 12 bytes an item.
-extern "C" __global__ void number_groups(
+ENTRY number_groups(
     In<double> keys, In<long long> order, In<long long> before, int items, Out<int> of, Out<long long> starts,
     Out<double> group_keys
 ) {
@@ -140,9 +140,7 @@ extern "C" __global__ void number_groups(
 }
 
 // How many items each group has, and the largest.
-extern "C" __global__ void count_items(
-    In<long long> starts, int groups, int items, Out<long long> counts, unsigned long long* longest
-) {
+ENTRY count_items(In<long long> starts, int groups, int items, Out<long long> counts, unsigned long long* longest) {
     const int group = blockIdx.x * blockDim.x + threadIdx.x;
     if (group >= groups) return;
     counts[group] = (group + 1 < groups ? starts[group + 1] : items) - starts[group];

@@ -13,7 +13,7 @@ struct Axis {
 };
 
 // Sizes of the cells and of one more at each end: along x, then y, then z. of_rows: the cells whose rows these are; null for all.
-extern "C" __global__ void star_rows(
+ENTRY star_rows(
     const Axis x_axis, const Axis y_axis, const Axis z_axis, In<double> sizes, int nx, int ny, int nz, In<int> of_rows,
     long long rows, Out<double> out
 ) {

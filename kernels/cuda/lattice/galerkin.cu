@@ -59,7 +59,7 @@ DEVICE void solve(
 
 // p of the points that lie between coarse ones along exactly `between` axes, beginning with none: the coarse points. It was
 // zero. One launch for each number, since points read those of smaller ones, which other blocks write.
-extern "C" __global__ void interpolate(LATTICE, int between, double* p) {
+ENTRY interpolate(LATTICE, int between, double* p) {
     const Lattice lattice = MAKE_LATTICE;
     const Place *across = places, *along = places + nx, *up = places + nx + ny;
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y, z = blockIdx.z;
@@ -112,9 +112,7 @@ DEVICE Near near_of(const Coarse& axis, const Place* places, int size, int own, 
 
 // out (entries of `kept`, coarse rows): the weights of P^T A P, one thread a coarse row; kept: bits of the 27 that may be others than 0. Sums stand in shared memory, since a row's 27 are
 // reached through the tables and not in an order that registers could be named after.
-extern "C" __global__ void coarse_weights(
-    LATTICE, int entries, In<int4> steps, In<Coarse> axes, In<double> p, int kept, Out<double> out
-) {
+ENTRY coarse_weights(LATTICE, int entries, In<int4> steps, In<Coarse> axes, In<double> p, int kept, Out<double> out) {
     __shared__ double sums[POINTS * GALERKIN_THREADS];
     const Lattice lattice = MAKE_LATTICE;
     const Coarse ax = axes[0], ay = axes[1], az = axes[2];

@@ -36,7 +36,7 @@ DEVICE void largest(Word key, Word* out) {
 // found: zeros at first. Words 2 k and 2 k + 1: the keys of the largest entry of offset k and of the smallest, that one with all bits
 // turned; the rest as above. offsets (K, 3). Blocks are numbered by offset along y. The entries probe[0], [1], [2] of offset `probed`
 // are read before all others: where they differ nothing else is read. 8 K bytes a row, and numbers beside the box.
-extern "C" __global__ void alike(
+ENTRY alike(
     In<double> weights, In<int> numbering, In<int> offsets, int diagonal, int nx, int ny, int nz, int probed, int first,
     int middle, int last, double rounding, double canceled, Word* found
 ) {
@@ -135,7 +135,7 @@ DEVICE void sum_block(double (&sum)[COUNT], double* out, int stride) {
 }
 
 // parts (6, blocks): for each pair of axes the sum of leanings and their number. 48 bytes a row.
-extern "C" __global__ void leanings(In<double> weights, In<int> both, long long rows, Out<double> parts) {
+ENTRY leanings(In<double> weights, In<int> both, long long rows, Out<double> parts) {
     double sum[2 * PAIRS] = {};
     for (long long row = item(); row < rows; row += items()) {
         double lean[PAIRS];
@@ -150,7 +150,7 @@ extern "C" __global__ void leanings(In<double> weights, In<int> both, long long 
 }
 
 // out (n) of parts (n, count): their sums, a block each.
-extern "C" __global__ void totals(In<double> parts, int count, Out<double> out) {
+ENTRY totals(In<double> parts, int count, Out<double> out) {
     double sum[1] = {};
     for (int i = threadIdx.x; i < count; i += THREADS) sum[0] += parts[blockIdx.x * count + i];
     sum_block(sum, out + blockIdx.x, 1);
@@ -160,7 +160,7 @@ constexpr int LIMITS = 4;
 
 // out (count), zeros at first: how many rows lean further from the means than each of at most LIMITS limits. sums (PAIRS, 2): of how
 // far rows lean and of how many they are. 48 bytes a row.
-extern "C" __global__ void turns(
+ENTRY turns(
     In<double> weights, In<int> both, long long rows, In<double> sums, In<double> limits, int count, double* out
 ) {
     double means[PAIRS];
@@ -187,9 +187,7 @@ constexpr int AXES = 3;
 
 // parts (3, blocks): for each axis the sum over rows of -w_o / w_0 over all offsets o that step along it; bit a of steps[k] says
 // whether offset k steps along axis a.
-extern "C" __global__ void couplings(
-    In<double> weights, In<int> steps, int entries, int diagonal, long long rows, Out<double> parts
-) {
+ENTRY couplings(In<double> weights, In<int> steps, int entries, int diagonal, long long rows, Out<double> parts) {
     double sum[AXES] = {0.0, 0.0, 0.0};
     for (long long row = item(); row < rows; row += items()) {
         double across[AXES] = {0.0, 0.0, 0.0};
@@ -208,9 +206,7 @@ extern "C" __global__ void couplings(
 // -- diagonals -------------------------------------------------------------------------------------------------------------
 
 // out: 0 at first, 1 where the couplings of some row are together more than a part of its diagonal: `statistics.outweighed`.
-extern "C" __global__ void outweighed(
-    In<double> weights, int offsets, int center, long long rows, double part, double* out
-) {
+ENTRY outweighed(In<double> weights, int offsets, int center, long long rows, double part, double* out) {
     int found = 0;
     for (long long row = item(); row < rows; row += items()) {
         double couplings = 0.0;
@@ -225,7 +221,7 @@ extern "C" __global__ void outweighed(
 // -- what is wrong with coefficients ----------------------------------------------------------------------------------------
 
 // out: 0 at first, how many of the values are below `least`, or equal to it where it is left out, or infinite, or no number.
-extern "C" __global__ void unfit(In<double> values, long long count, double least, int left_out, int* out) {
+ENTRY unfit(In<double> values, long long count, double least, int left_out, int* out) {
     int wrong = 0;
 #pragma unroll 4
     for (long long i = item(); i < count; i += items()) {

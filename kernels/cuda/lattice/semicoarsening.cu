@@ -203,10 +203,10 @@ DEVICE void galerkin(CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<d
 }
 
 #define KERNELS(kind, KIND, axis, A)                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) interpolate_##kind##_##axis(CHUNK, Out<double> p) {               \
+    ENTRY __launch_bounds__(THREADS) interpolate_##kind##_##axis(CHUNK, Out<double> p) {                                    \
         interpolate<KIND, A>(CHUNK_GIVEN, p);                                                                               \
     }                                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS, KIND == STAR ? 6 : 4) galerkin_##kind##_##axis(                    \
+    ENTRY __launch_bounds__(THREADS, KIND == STAR ? 6 : 4) galerkin_##kind##_##axis(                                         \
         CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out                                 \
     ) {                                                                                                                     \
         galerkin<KIND, A>(CHUNK_GIVEN, fx, fy, fz, cx, cy, cz, p, out);                                                     \

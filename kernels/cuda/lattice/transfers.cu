@@ -38,7 +38,7 @@ DEVICE long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x
 DEVICE int clipped(int place, int last) { return place < 0 ? 0 : place > last ? last : place; }
 
 // R: 12 bytes an entry written, p read once.
-extern "C" __global__ void restriction(LATTICE, In<double> p, In<int> around, Out<int> columns, Out<double> values) {
+ENTRY restriction(LATTICE, In<double> p, In<int> around, Out<int> columns, Out<double> values) {
     OPEN_LATTICE
     const long long row = item(), rows = static_cast<long long>(a.x.points) * a.y.points * a.z.points;
     if (row >= rows) return;
@@ -73,9 +73,7 @@ DEVICE int found_at(const Axis& a, const int* bases, int own, int bit) {
 }
 
 // P: 12 bytes an entry written, p read once. nx, ny: of `around`, with its layer.
-extern "C" __global__ void prolongation(
-    LATTICE, In<double> p, In<int> around, int nx, int ny, Out<int> columns, Out<double> values
-) {
+ENTRY prolongation(LATTICE, In<double> p, In<int> around, int nx, int ny, Out<int> columns, Out<double> values) {
     OPEN_LATTICE
     const long long row = item(), rows = static_cast<long long>(a.x.fine) * a.y.fine * a.z.fine;
     if (row >= rows) return;
@@ -96,7 +94,7 @@ extern "C" __global__ void prolongation(
 }
 
 // The numbers of a box's points, x fastest, with a layer of -1 around: 4 bytes an item written.
-extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, Out<int> out) {
+ENTRY numbers(int nx, int ny, int nz, long long count, Out<int> out) {
     const long long i = item();
     if (i >= count) return;
     const int line = static_cast<int>(i / (nx + 2)), x = static_cast<int>(i % (nx + 2)) - 1;
@@ -106,7 +104,7 @@ extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, Out<
 }
 
 // out (K, nz + 2 w, ny + 2 w, nx + 2 w) from values (K, nz, ny, nx), zeros around them. A row of threads for each line.
-extern "C" __global__ void framed(In<double> values, int nx, int ny, int nz, int width, int lines, Out<double> out) {
+ENTRY framed(In<double> values, int nx, int ny, int nz, int width, int lines, Out<double> out) {
     const int line = blockIdx.x * blockDim.y + threadIdx.y;
     if (line >= lines) return;
     const int wx = nx + 2 * width, wy = ny + 2 * width, wz = nz + 2 * width;
@@ -118,7 +116,7 @@ extern "C" __global__ void framed(In<double> values, int nx, int ny, int nz, int
 }
 
 // out (K, nz, ny, nx) from values (K, mz, my, mx), at the places that `like` has for x, then y, then z.
-extern "C" __global__ void spread(
+ENTRY spread(
     In<double> values, int mx, int my, int mz, In<int> like, int nx, int ny, int nz, long long count, Out<double> out
 ) {
     const long long i = item();
@@ -130,7 +128,7 @@ extern "C" __global__ void spread(
 
 // out (3): see dsolver.kernels.lattice.statistics.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
 // the next point and to the last one along each axis. 48 bytes a row.
-extern "C" __global__ void jumps(In<double> weights, In<int> pairs, long long rows, double ratio, double* out) {
+ENTRY jumps(In<double> weights, In<int> pairs, long long rows, double ratio, double* out) {
     constexpr int COUNTS = 3;
     const long long row = item();
     int own[COUNTS] = {0, 0, 0};

@@ -27,7 +27,7 @@ VALUE_TYPES = {"float64": "double", "float32": "float"}  # the type `real` of th
 _BY_BYTES = {8: "float64", 4: "float32"}
 
 _INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"$', re.MULTILINE)
-_HEAD: Final = re.compile(r'extern "C" __global__ void((?: __launch_bounds__\((?:[^()]|\([^()]*\))*\))?) ([\w#]+)')
+_HEAD: Final = re.compile(r"\bENTRY((?: __launch_bounds__\((?:[^()]|\([^()]*\))*\))?) (?!extern\b)([\w#]+)")
 _CHOICE: Final = """\
 #define DSOLVER_SECOND(one, other, ...) other
 #define DSOLVER_CHOSEN(...) DSOLVER_SECOND(__VA_ARGS__, )

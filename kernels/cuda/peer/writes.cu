@@ -125,30 +125,30 @@ DEVICE void receive(const Copy* copies, const unsigned* number, const volatile u
     }
 }
 
-extern "C" __global__ void send_8(
+ENTRY send_8(
     const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
     send<uint4, unsigned long long>(copies, vectors, only, number, ticket);
 }
 
-extern "C" __global__ void send_4(
+ENTRY send_4(
     const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
     send<uint2, unsigned>(copies, vectors, only, number, ticket);
 }
 
-extern "C" __global__ void receive_8(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
+ENTRY receive_8(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
     receive<uint4, unsigned long long>(copies, number, alarm);
 }
 
-extern "C" __global__ void receive_4(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
+ENTRY receive_4(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
     receive<uint2, unsigned>(copies, number, alarm);
 }
 
 // everyone = the parts of all ranks' chunks, out = their sum in the fixed tree: the own parts go to every peer, then
 // theirs are awaited, all in one block. `areas` are the words of this rank (first) and its peers: two slots of `count`.
 // fenced: what ranks have written before, wherever, is there for all that read it behind.
-extern "C" __global__ void total_of_all(
+ENTRY total_of_all(
     const double* own, double* everyone, double* out, const unsigned char* mine, const unsigned long long* areas,
     int ranks, int count, unsigned* number, const volatile unsigned* alarm, int fenced
 ) {

@@ -173,7 +173,7 @@ BATCHED(product_add)(MATRIX, In<int> target, const real* x, real* y, long long f
 
 // y[target] = x[source] in every column, of a vector or a halo x, whose columns and items are so far apart: the indices
 // (8 bytes) once, 16 a column.
-extern "C" __global__ void move(
+ENTRY move(
     In<int> source, In<int> target, const real* x, real* y, long long column, long long item, long long to_size,
     long long size
 ) {
@@ -188,9 +188,7 @@ extern "C" __global__ void move(
 }
 
 // x = values r, both at `position`: one warp a row, as multigrid.cu adds it. rows^2 values, once for all columns.
-extern "C" __global__ void dense_product(
-    In<int> position, In<real> values, const real* r, real* x, long long size, int rows
-) {
+ENTRY dense_product(In<int> position, In<real> values, const real* r, real* x, long long size, int rows) {
     next_may_start();
     const int row = warp_number();
     if (row >= rows) return;
@@ -235,20 +233,20 @@ DEVICE Sums halo_product(const Slice& slice, const real* h, int lane) {
     const Sums sums = halo_product(slice, h, lane);
 
 // y += A_halo h.
-extern "C" __global__ void spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, long long size, int count) {
+ENTRY spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, long long size, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN y[w * size + p] += sums.of[w]; }
 }
 
 // r -= H h.
-extern "C" __global__ void subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, long long size, int count) {
+ENTRY subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, long long size, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN r[w * size + p] -= sums.of[w]; }
 }
 
 // q = A_halo h, an item for each boundary row, and dot = x . q in the order of sweeps.cu; q has `rows` items a column, `dot`
 // a column every `apart` items.
-extern "C" __global__ void times_halo_dot(
+ENTRY times_halo_dot(
     MATRIX, In<int> boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket, double* dot,
     long long size, long long rows, long long apart, int count
 ) {
@@ -269,7 +267,7 @@ extern "C" __global__ void times_halo_dot(
 }
 
 // q = A_halo h.
-extern "C" __global__ void times_halo(MATRIX, In<int> boundary, const real* h, real* q, long long rows, int count) {
+ENTRY times_halo(MATRIX, In<int> boundary, const real* h, real* q, long long rows, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN q[w * rows + s * SLICE + lane] = sums.of[w]; }
 }

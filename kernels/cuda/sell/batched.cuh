@@ -15,7 +15,7 @@
 // nothing is said, x is requested piece by piece, and 8 residuals take 1.6 times as long.
 constexpr int BLOCKS = (WIDTH <= 4 ? 32 : 24) / WIDEST;
 
-#define BATCHED(NAME) extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, BLOCKS) NAME
+#define BATCHED(NAME) ENTRY __launch_bounds__(WIDEST * SLICE, BLOCKS) NAME
 
 // Entry columns whose values and x are requested before the first is used.
 constexpr int AT_A_TIME = 4;

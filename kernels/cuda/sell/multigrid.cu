@@ -68,7 +68,7 @@ KERNEL(product_add, 10)(MATRIX, In<int> target, In<real> x, Out<real> y, int cou
 }
 
 // y[target] = x[source]: 8 bytes of indices and 16 of values an item.
-extern "C" __global__ void move(In<int> source, In<int> target, In<real> x, Out<real> y, long long size) {
+ENTRY move(In<int> source, In<int> target, In<real> x, Out<real> y, long long size) {
     next_may_start();
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const int from = i < size ? __ldg(source + i) : 0, to = i < size ? __ldg(target + i) : 0;
@@ -77,7 +77,7 @@ extern "C" __global__ void move(In<int> source, In<int> target, In<real> x, Out<
 }
 
 // x = values r, both at `position`: one warp a row, added in a fixed tree. rows² values, which come from L2.
-extern "C" __global__ void dense_product(In<int> position, In<real> values, In<real> r, Out<real> x, int rows) {
+ENTRY dense_product(In<int> position, In<real> values, In<real> r, Out<real> x, int rows) {
     next_may_start();
     const int row = warp_number();
     if (row >= rows) return;

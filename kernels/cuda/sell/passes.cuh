@@ -10,7 +10,7 @@
 
 // Blocks of at most WIDEST warps and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
 // memory, and more warps wait better. Of floats what is staged decides that.
-#define KERNEL(NAME, BLOCKS) extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? STAGING_BLOCKS : BLOCKS) NAME
+#define KERNEL(NAME, BLOCKS) ENTRY __launch_bounds__(WIDEST * SLICE, STAGING ? STAGING_BLOCKS : BLOCKS) NAME
 
 // The slice of this warp in a part of a color, or return: all lanes of a warp leave together. `Index` is the type of p, the
 // position of this lane's row: that of one vector, or of columns that may be longer together.

@@ -34,7 +34,7 @@ DEVICE void multiply(
     }
 }
 
-extern "C" __global__ void spmv(MATRIX, In<real> diagonal, In<real> x, Out<real> y, int count) {
+ENTRY spmv(MATRIX, In<real> diagonal, In<real> x, Out<real> y, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, count);
 }
 
@@ -142,7 +142,7 @@ DEVICE real row_times_halo(const Boundary& b, const real* h, int lane) {
     const Boundary own = request_boundary(headers, values, columns, boundary, count, lane);
 
 // y += A_halo h.
-extern "C" __global__ void spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, int count) {
+ENTRY spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real old = own.valid ? y[own.p] : real(0);
@@ -152,7 +152,7 @@ extern "C" __global__ void spmv_halo(MATRIX, In<int> boundary, const real* h, re
 
 // q = A_halo h: what a boundary row adds or subtracts once the work inside the chunk is done. Beside that work, so it is
 // seen only where that is shorter.
-extern "C" __global__ void times_halo(MATRIX, In<int> boundary, const real* h, real* q, int count) {
+ENTRY times_halo(MATRIX, In<int> boundary, const real* h, real* q, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real sum = row_times_halo(own, h, lane);
@@ -160,7 +160,7 @@ extern "C" __global__ void times_halo(MATRIX, In<int> boundary, const real* h, r
 }
 
 // The same with dot = x . q.
-extern "C" __global__ void times_halo_dot(
+ENTRY times_halo_dot(
     MATRIX, In<int> boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket, double* dot,
     int count
 ) {
@@ -173,7 +173,7 @@ extern "C" __global__ void times_halo_dot(
 }
 
 // r -= H h.
-extern "C" __global__ void subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, int count) {
+ENTRY subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real old = own.valid ? r[own.p] : real(0);
@@ -196,9 +196,7 @@ extern "C" __global__ void scale_halo(
 }
 
 // y += q on the boundary, dot += part: 4 bytes of row, q, y twice.
-extern "C" __global__ void add_halo_dot(
-    In<int> boundary, const real* q, const double* part, real* y, double* dot, int count
-) {
+ENTRY add_halo_dot(In<int> boundary, const real* q, const double* part, real* y, double* dot, int count) {
     OWN_ROW()
     wait_for_last_launch();
     if (i == 0) *dot += *part;

@@ -43,7 +43,7 @@ __device__ void select(SELECTED(T)) {
 }
 
 #define KERNEL(NAME, T) \
-    extern "C" __global__ void NAME(SELECTED(T)) { \
+    ENTRY NAME(SELECTED(T)) { \
         select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values); \
     }
 KERNEL(select_8, i64)
@@ -51,9 +51,7 @@ KERNEL(select_4, int)
 
 // What a row has of entries in own columns, low .. high, and in others, and whether it has any in others: three numbers a row.
 // longest: the most entries in others that a row has.
-extern "C" __global__ void count_parts(
-    In<i64> start, In<int> columns, int rows, int low, int high, Out<int> counts, Out<i64> longest
-) {
+ENTRY count_parts(In<i64> start, In<int> columns, int rows, int low, int high, Out<int> counts, Out<i64> longest) {
     const Group<LANES> group;
     const i64 i = own_row(), first = i < rows ? start[i] : 0, last = i < rows ? start[i + 1] : 0;
     const int length = static_cast<int>(last - first);
@@ -69,7 +67,7 @@ extern "C" __global__ void count_parts(
 }
 
 // sums: of these numbers up to each row, number after number. Own columns are numbered from low on, and others without these.
-extern "C" __global__ void fill_parts(
+ENTRY fill_parts(
     In<i64> start, In<int> columns, In<real> values, int rows, int low, int high, In<i64> sums, Out<i64> local_start,
     Out<int> local_columns, Out<real> local_values, Out<i64> boundary, Out<i64> ghost_start, Out<int> slots,
     Out<real> ghost_values
@@ -114,7 +112,7 @@ extern "C" __global__ void fill_parts(
 
 // A matrix between rows with a one each: row i before it in column i, and those behind it in columns behind its own, of which it
 // has so many.
-extern "C" __global__ void border(
+ENTRY border(
     In<i64> start, In<int> columns, In<real> values, i64 entries, int rows, int width, int before, int after,
     Out<i64> out_start, Out<int> out_columns, Out<real> out_values
 ) {
@@ -131,9 +129,7 @@ extern "C" __global__ void border(
 // Pieces of as many rows: ends[2 n] becomes the largest of the columns that piece n has, and ends[2 n + 1] the largest of
 // MOST - column, both from 0. Blocks of a piece lie along y.
 constexpr int MOST = 0x7fffffff;
-extern "C" __global__ void ends_of_pieces(
-    const i64* __restrict__ start, const int* __restrict__ columns, i64 rows, int* __restrict__ ends
-) {
+ENTRY ends_of_pieces(const i64* __restrict__ start, const int* __restrict__ columns, i64 rows, int* __restrict__ ends) {
     const i64 n = blockIdx.y, pieces = gridDim.y, last = start[rows * (n + 1) / pieces];
     int high = 0, low = 0;
     const i64 step = gridDim.x * static_cast<i64>(blockDim.x);
@@ -152,7 +148,7 @@ extern "C" __global__ void ends_of_pieces(
 
 // Six numbers of each piece: its first entry and the one behind its last, the same of the rows of another matrix that its columns
 // range over, and between these four such rows' numbers; of a piece without entries no rows.
-extern "C" __global__ void windows_of_pieces(
+ENTRY windows_of_pieces(
     const i64* __restrict__ start, i64 rows, const i64* __restrict__ others, const int* __restrict__ ends, int pieces,
     i64* __restrict__ out
 ) {
@@ -165,13 +161,13 @@ extern "C" __global__ void windows_of_pieces(
 }
 
 // 1 for rows that have entries.
-extern "C" __global__ void mark_nonempty(In<i64> start, int rows, Out<int> marks) {
+ENTRY mark_nonempty(In<i64> start, int rows, Out<int> marks) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < rows) marks[i] = start[i + 1] > start[i];
 }
 
 // These rows, and where they begin; before[i]: how many there are before row i.
-extern "C" __global__ void take_nonempty(In<i64> start, int rows, In<i64> before, Out<i64> out, Out<i64> out_start) {
+ENTRY take_nonempty(In<i64> start, int rows, In<i64> before, Out<i64> out, Out<i64> out_start) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i > rows) return;
     if (i == rows || start[i + 1] > start[i]) out_start[before[i]] = start[i];

@@ -87,12 +87,10 @@ DEVICE void add_up(Read read, long long count, In<long long> tiles, long long* o
 }
 
 #define KERNELS(NAME, ITEM)                                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_##NAME(                                              \
-        In<ITEM> in, long long count, Out<long long> tiles                                                               \
-    ) {                                                                                                                  \
+    ENTRY __launch_bounds__(THREADS) sum_tiles_##NAME(In<ITEM> in, long long count, Out<long long> tiles) {              \
         sum_tiles([=](long long i) { return in[i * gridDim.y + blockIdx.y]; }, count, tiles);                            \
     }                                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS) add_up_##NAME(                                                 \
+    ENTRY __launch_bounds__(THREADS) add_up_##NAME(                                                                      \
         const ITEM* in, long long count, In<long long> tiles, long long* out, int shift, Out<long long> totals           \
     ) {                                                                                                                  \
         add_up(                                                                                                          \
@@ -106,7 +104,7 @@ KERNELS(int32, int)
 KERNELS(int64, long long)
 
 // What is counted, one after the other, or the numbers that stand there: before[i] are before item i, and `room` at most are wanted.
-extern "C" __global__ void __launch_bounds__(THREADS) take(
+ENTRY __launch_bounds__(THREADS) take(
     In<long long> before, long long count, In<long long> numbers, long long room, Out<long long> out
 ) {
     const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
@@ -114,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) take(
 }
 
 // The places of states that count, ascending.
-extern "C" __global__ void __launch_bounds__(THREADS) list_states(
+ENTRY __launch_bounds__(THREADS) list_states(
     In<signed char> in, long long count, In<long long> tiles, Out<int> places
 ) {
     sums_up_to([=](long long i) { return in[i]; }, count, tiles, [=](long long i, long long sum) {
@@ -124,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) list_states(
 
 // Rows that have `lengths` entries of their own and `counts` mirror images of others' entries: list 0 is of both, list 1 of
 // the images.
-extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_halves(
+ENTRY __launch_bounds__(THREADS) sum_tiles_halves(
     In<long long> lengths, In<int> counts, long long count, Out<long long> tiles
 ) {
     sum_tiles([=](long long i) { return counts[i] + (blockIdx.y ? 0 : lengths[i]); }, count, tiles);
@@ -132,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_halves(
 
 // Where these rows begin, and where their images do; totals: the number of all entries, that of images, and, as an int, the
 // length of the longest row.
-extern "C" __global__ void __launch_bounds__(THREADS) add_up_halves(
+ENTRY __launch_bounds__(THREADS) add_up_halves(
     In<long long> lengths, In<int> counts, long long count, In<long long> tiles, Out<long long> start,
     Out<long long> begin, long long* totals
 ) {

@@ -33,11 +33,11 @@ struct Window {
 // many there are); numbers of places, where names are those of ghosts; marks, which were zero, of numbers from the first on, and of
 // those that are not first .. last.
 #define OF_NUMBERS(BYTES, T) \
-    extern "C" __global__ void places_##BYTES(In<T> numbers, i64 count, WINDOW, Out<int> out) { \
+    ENTRY places_##BYTES(In<T> numbers, i64 count, WINDOW, Out<int> out) { \
         const Window window = THIS_WINDOW; \
         EACH out[i] = numbers[i] < 0 ? -1 : window.place(numbers[i]); \
     } \
-    extern "C" __global__ void outside_##BYTES( \
+    ENTRY outside_##BYTES( \
         In<T> numbers, i64 count, i64 first, i64 last, int named, i64 room, Out<i64> found, Out<i64> out \
     ) { \
         EACH { \
@@ -47,18 +47,16 @@ struct Window {
             if (at < room) out[at] = named ? number : i; \
         } \
     } \
-    extern "C" __global__ void relabel_##BYTES( \
-        In<int> places, i64 count, int rows, int below, i64 base, In<T> names, Out<T> out \
-    ) { \
+    ENTRY relabel_##BYTES(In<int> places, i64 count, int rows, int below, i64 base, In<T> names, Out<T> out) { \
         EACH { \
             const int place = places[i], own = place - below; \
             out[i] = own < 0 ? names[place] : own < rows ? static_cast<T>(base + own) : names[place - rows]; \
         } \
     } \
-    extern "C" __global__ void mark_named_##BYTES(In<T> numbers, i64 count, i64 first, Out<int> marks) { \
+    ENTRY mark_named_##BYTES(In<T> numbers, i64 count, i64 first, Out<int> marks) { \
         EACH marks[numbers[i] - first] = 1; \
     } \
-    extern "C" __global__ void mark_others_##BYTES(In<T> numbers, i64 count, i64 first, i64 last, Out<int> marks) { \
+    ENTRY mark_others_##BYTES(In<T> numbers, i64 count, i64 first, i64 last, Out<int> marks) { \
         EACH if (numbers[i] < first || numbers[i] >= last) marks[numbers[i]] = 1; \
     }
 OF_NUMBERS(8, i64)
@@ -66,7 +64,7 @@ OF_NUMBERS(4, int)
 
 // 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others; below[0]: how many of these
 // are less than the first.
-extern "C" __global__ void mark_first(In<i64> numbers, i64 count, i64 first, i64 last, Out<int> out, Out<i64> below) {
+ENTRY mark_first(In<i64> numbers, i64 count, i64 first, i64 last, Out<int> out, Out<i64> below) {
     EACH {
         const i64 number = numbers[i];
         const bool marked = (number < first || number >= last) && (i == 0 || number != numbers[i - 1]);
@@ -76,7 +74,7 @@ extern "C" __global__ void mark_first(In<i64> numbers, i64 count, i64 first, i64
 }
 
 // Marks of ghosts that some places in a window name; the marks were zero.
-extern "C" __global__ void mark_used(In<int> places, i64 count, int rows, int below, Out<int> marks) {
+ENTRY mark_used(In<int> places, i64 count, int rows, int below, Out<int> marks) {
     EACH {
         const int place = places[i], own = place - below;
         if (own < 0) marks[place] = 1; else if (own >= rows) marks[place - rows] = 1;
@@ -84,9 +82,7 @@ extern "C" __global__ void mark_used(In<int> places, i64 count, int rows, int be
 }
 
 // Numbers of ghosts among those of all points of a window, and marks of those that are not negative.
-extern "C" __global__ void mark_numbered(
-    In<i64> numbers, i64 count, int rows, int below, Out<i64> ghosts, Out<int> marks
-) {
+ENTRY mark_numbered(In<i64> numbers, i64 count, int rows, int below, Out<i64> ghosts, Out<int> marks) {
     EACH {
         ghosts[i] = numbers[i < below ? i : i + rows];
         marks[i] = ghosts[i] >= 0;
@@ -95,7 +91,7 @@ extern "C" __global__ void mark_numbered(
 
 // The marked ghosts, one after the other, and the place of each in a window of them alone; before[i]: how many there are before
 // ghost i. lower[0]: how many are before own points.
-extern "C" __global__ void take_marked(
+ENTRY take_marked(
     In<i64> ghosts, i64 count, In<i64> before, int rows, int below, Out<i64> lower, Out<i64> out, Out<int> names
 ) {
     EACH {
@@ -110,7 +106,7 @@ extern "C" __global__ void take_marked(
     i64 rows_count, i64 entries, i64 shift, WINDOW, Out<i64> out_start, Out<int> out_columns, Out<double> out_values
 
 // Rows with columns by number, below others.
-extern "C" __global__ void stack_numbered(In<i64> start, In<i64> columns, i64 count, In<double> values, BELOW_OTHERS) {
+ENTRY stack_numbered(In<i64> start, In<i64> columns, i64 count, In<double> values, BELOW_OTHERS) {
     const Window window = THIS_WINDOW;
     EACH {
         if (i <= rows_count) out_start[i] = start[i] + shift;
@@ -122,7 +118,7 @@ extern "C" __global__ void stack_numbered(In<i64> start, In<i64> columns, i64 co
 }
 
 // Rows with columns as places in a window of the same own numbers, of which old_below ghosts are before them, below others.
-extern "C" __global__ void stack_placed(
+ENTRY stack_placed(
     In<i64> start, In<int> columns, i64 count, In<double> values, In<i64> old_ghosts, int old_below, BELOW_OTHERS
 ) {
     const Window window = THIS_WINDOW;
@@ -137,7 +133,7 @@ extern "C" __global__ void stack_placed(
 }
 
 // Numbers of places where own points come first, from 0, and ghosts behind them.
-extern "C" __global__ void slots(In<int> places, i64 count, int rows, int below, Out<int> out) {
+ENTRY slots(In<int> places, i64 count, int rows, int below, Out<int> out) {
     EACH {
         const int place = places[i], own = place - below;
         out[i] = own < 0 ? place + rows : own < rows ? own : place;
@@ -146,7 +142,7 @@ extern "C" __global__ void slots(In<int> places, i64 count, int rows, int below,
 
 // Values of some rows as an exchange takes them: float64, with a zero behind them.
 #define PICKED(NAME, T) \
-    extern "C" __global__ void picked_##NAME(In<T> values, i64 count, In<i64> rows, Out<double> out) { \
+    ENTRY picked_##NAME(In<T> values, i64 count, In<i64> rows, Out<double> out) { \
         EACH out[i] = i + 1 < count ? static_cast<double>(values[rows[i]]) : 0.0; \
     }
 PICKED(int8, signed char)
@@ -155,9 +151,7 @@ PICKED(float64, double)
 
 // Values of all points of a window: of its own, of which `below` ghosts are before and the others behind.
 #define AROUND(NAME, T) \
-    extern "C" __global__ void around_##NAME( \
-        In<T> own, i64 count, In<double> ghosts, int rows, int below, Out<T> out \
-    ) { \
+    ENTRY around_##NAME(In<T> own, i64 count, In<double> ghosts, int rows, int below, Out<T> out) { \
         EACH { \
             const i64 place = i - below; \
             out[i] = place >= 0 && place < rows ? own[place] : static_cast<T>(ghosts[place < 0 ? i : i - rows]); \

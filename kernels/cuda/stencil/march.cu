@@ -207,7 +207,7 @@ DEVICE void spmv(
 }
 
 #define KERNEL(name, Sums, R)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(Threads<R>::ALL, 1) name(                                                \
+    ENTRY __launch_bounds__(Threads<R>::ALL, 1) name(                                                                     \
         const __grid_constant__ Stencil a, const __grid_constant__ Cut cut, const __grid_constant__ TensorMap lines,      \
         const __grid_constant__ TensorMap ends, Out<real> y, unsigned* ticket, double* partials                           \
     ) {                                                                                                                   \

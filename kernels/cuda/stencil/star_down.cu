@@ -97,7 +97,7 @@ DEVICE void down(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
+ENTRY __launch_bounds__(THREADS, 2) star_down(
     const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table, const real* r,
     const int* position, real* rc, int planes
 ) {
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
 }
 
 // The same beside neighbors.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down_beside(
+ENTRY __launch_bounds__(THREADS, 2) star_down_beside(
     const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table,
     const __grid_constant__ Vector r, const int* position, real* rc, int planes
 ) {

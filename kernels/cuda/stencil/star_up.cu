@@ -91,7 +91,7 @@ DEVICE void up(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
+ENTRY __launch_bounds__(THREADS, 2) star_up(
     const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table, const real* r,
     const real* xc, real* x, int planes
 ) {
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
 }
 
 // The same beside neighbors.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up_beside(
+ENTRY __launch_bounds__(THREADS, 2) star_up_beside(
     const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table,
     const __grid_constant__ Vector r, const real* xc, real* x, int planes
 ) {

@@ -129,7 +129,7 @@ DEVICE void spmv(const Stencil& a, const real* x, real* y, int planes, double* p
 }
 
 #define KERNEL(name, Points, W)                                                                                           \
-    extern "C" __global__ void __launch_bounds__(BX * BY) name(                                                           \
+    ENTRY __launch_bounds__(BX * BY) name(                                                                                \
         const __grid_constant__ Stencil a, int planes, In<real> x, Out<real> y, double* partials                          \
     ) {                                                                                                                   \
         FOLLOW_LAST()                                                                                                     \
@@ -172,7 +172,7 @@ DEVICE void color(const Stencil& a, const Part& part, real scale, int solve, con
 }
 
 #define COLOR(name, STAR)                                                                                                \
-    extern "C" __global__ void name(                                                                                      \
+    ENTRY name(                                                                                                           \
         const __grid_constant__ Stencil a, const __grid_constant__ Part part, double scale, int solve, const real* r,     \
         const real* x, real* out                                                                                          \
     ) {                                                                                                                   \

@@ -38,7 +38,7 @@ DEVICE void multiply(double (&c)[2], double a, double b) {
 // Products of 8 DOWN columns of s (blockIdx.y) with 8 ACROSS of t (blockIdx.z): 8 (rows + columns) bytes an item. Items of t's
 // first `weighted` columns count times their weights, of which there may be none. Each warp takes every so many-th step.
 // partials: a sum of each block, (blocks, rows, columns).
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 3) block_products(
+ENTRY __launch_bounds__(32 * WARPS, 3) block_products(
     In<real> s, In<real> t, In<real> weights, int weighted, int rows, int columns, long long items, Out<double> partials
 ) {
     __shared__ double of_warp[WARPS][ACROSS][64];
@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 3) block_products(
 }
 
 // The sums of the blocks' numbers: every SLICES-th block's first to last, then those.
-extern "C" __global__ void block_sums(In<double> partials, int blocks, int count, Out<double> out) {
+ENTRY block_sums(In<double> partials, int blocks, int count, Out<double> out) {
     __shared__ double sums[SLICES][32];
     next_may_start();
     wait_for_last_launch();
@@ -112,7 +112,7 @@ extern "C" __global__ void block_sums(In<double> partials, int blocks, int count
 // which lanes have them, (eights of columns, fours, 32), and then their columns of s. The warps of a block have
 // `groups` parts of the columns of t, each for the same items, and have read all of s there before any of t is written: t may
 // be columns of s.
-extern "C" __global__ void __launch_bounds__(256, 2) combine(
+ENTRY __launch_bounds__(256, 2) combine(
     double keep, const real* s, In<double> table, int fours, real* t, int columns, int groups, long long items
 ) {
     next_may_start();
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) combine(
 // r = r - b values for each column: 24 bytes an item of a column. b: x times weights, or x where there are none; or else a
 // block by itself, `other`. TOGETHER columns (blockIdx.y) and their weights, and sizes, are read at once.
 // partials: squares of r, of sizes times x, of x and of b, a sum of each block: (blocks, 4, columns).
-extern "C" __global__ void __launch_bounds__(THREADS) residuals(
+ENTRY __launch_bounds__(THREADS) residuals(
     In<double> values, In<real> x, In<real> weights, In<real> other, In<real> sizes, Out<real> r, int columns,
     long long items, Out<double> partials
 ) {
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) residuals(
 }
 
 // t = d s for each column: 16 bytes an item of a column, and 8 an item.
-extern "C" __global__ void times(In<real> d, In<real> s, Out<real> t, int columns, long long items) {
+ENTRY times(In<real> d, In<real> s, Out<real> t, int columns, long long items) {
     next_may_start();
     wait_for_last_launch();
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;

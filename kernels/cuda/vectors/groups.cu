@@ -23,7 +23,7 @@ DEVICE double ordered_sum(int count, Number number) {
 
 // Up to SPAN items of a group are added by a block of LANES threads, in `steps` steps of the tree. Items are those of x at their places
 // times their weights, or what `before` launches have left of them. last: whether each group is one sum then, at its number.
-extern "C" __global__ void __launch_bounds__(LANES) sum_groups(
+ENTRY __launch_bounds__(LANES) sum_groups(
     In<double> values, In<int> places, In<double> weights, In<long long> starts, int items, int groups, int before,
     int steps, int last, Out<double> out
 ) {
@@ -77,7 +77,7 @@ DEVICE void subtract_mean(
 }
 
 // x -= total / size of the item's group, times its weight.
-extern "C" __global__ void less_means(
+ENTRY less_means(
     In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, Out<double> x
 ) {
     next_may_start();
@@ -86,7 +86,7 @@ extern "C" __global__ void less_means(
 }
 
 // The same while an iteration goes on, as UPDATE_X_R of the contract tells.
-extern "C" __global__ void less_means_going_on(
+ENTRY less_means_going_on(
     In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, In<double> rz,
     In<double> pap, In<double> rr, In<double> limit, In<double> ceiling, Out<double> x
 ) {

@@ -47,9 +47,7 @@ struct Five { double diagonal, r, w, d, z; };
 
 // x . y: 16 bytes. And the same of a double vector and a real one.
 #define DOT(NAME, OF_X) \
-    extern "C" __global__ void NAME( \
-        In<OF_X> x, In<real> y, long long size, double* partials, unsigned* ticket, double* out \
-    ) { \
+    ENTRY NAME(In<OF_X> x, In<real> y, long long size, double* partials, unsigned* ticket, double* out) { \
         FOLLOW_LAST() \
         double sum = 0.0; \
         for_items( \
@@ -61,7 +59,7 @@ DOT(dot, real)
 DOT(dot_narrowed, double)
 
 // x . y + sign u . v: 32 bytes.
-extern "C" __global__ void dot_plus(
+ENTRY dot_plus(
     In<real> x, In<real> y, double sign, In<real> u, In<real> v, long long size, double* partials, unsigned* ticket,
     double* out
 ) {
@@ -74,7 +72,7 @@ extern "C" __global__ void dot_plus(
 }
 
 // Both parts of a product of complex vectors, as dot_plus adds them: 32 bytes.
-extern "C" __global__ void complex_dot(
+ENTRY complex_dot(
     In<real> x, In<real> xi, double sign, In<real> y, In<real> yi, long long size, double* partials, unsigned* ticket,
     double* out, double* out_im
 ) {
@@ -94,7 +92,7 @@ extern "C" __global__ void complex_dot(
 }
 
 // x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
-extern "C" __global__ void gathered_dot(
+ENTRY gathered_dot(
     In<int> rows, In<real> x, In<real> values, long long size, double* partials, unsigned* ticket, double* out
 ) {
     FOLLOW_LAST()
@@ -106,7 +104,7 @@ extern "C" __global__ void gathered_dot(
 }
 
 // The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
-extern "C" __global__ void sum(In<double> parts, long long size, double* partials, unsigned* ticket, double* out) {
+ENTRY sum(In<double> parts, long long size, double* partials, unsigned* ticket, double* out) {
     FOLLOW_LAST()
     double sum = 0.0;
     for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
@@ -114,7 +112,7 @@ extern "C" __global__ void sum(In<double> parts, long long size, double* partial
 }
 
 // w = a x + b y: 24 bytes. w may be x or y.
-extern "C" __global__ void waxpby(double a, const real* x, double b, const real* y, real* w, long long size) {
+ENTRY waxpby(double a, const real* x, double b, const real* y, real* w, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Two{x[i], y[i]}; },
@@ -122,9 +120,7 @@ extern "C" __global__ void waxpby(double a, const real* x, double b, const real*
 }
 
 // y = sign a x + b y, 24 bytes, unless a or b is not finite.
-extern "C" __global__ void axpby(
-    double sign, const double* a, const real* x, const double* b, real* y, long long size
-) {
+ENTRY axpby(double sign, const double* a, const real* x, const double* b, real* y, long long size) {
     FOLLOW_LAST()
     const double of_x = sign * *a, of_y = *b;
     if (!isfinite(of_x) || !isfinite(of_y)) return;
@@ -134,7 +130,7 @@ extern "C" __global__ void axpby(
 }
 
 // y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi), 48 bytes, unless a number is not finite.
-extern "C" __global__ void complex_axpby(
+ENTRY complex_axpby(
     double sign, const double* a, const double* ai, const real* x, const real* xi, const double* b, const double* bi,
     real* y, real* yi, long long size
 ) {
@@ -153,7 +149,7 @@ extern "C" __global__ void complex_axpby(
 struct Eight {
     Four update, from;
 };
-extern "C" __global__ void complex_update_x_r(
+ENTRY complex_update_x_r(
     const double* a, const double* ai, In<real> p, In<real> pi, In<real> ap, In<real> api, Out<real> x, Out<real> xi,
     Out<real> r, Out<real> ri, double* out, long long size, double* partials, unsigned* ticket
 ) {
@@ -182,7 +178,7 @@ extern "C" __global__ void complex_update_x_r(
 }
 
 // x + i xi = keep (x + i xi) + (w + i wi) (r + i ri): 48 bytes, and 16 more with keep.
-extern "C" __global__ void complex_step(
+ENTRY complex_step(
     int keep, In<real> w, In<real> wi, In<real> r, In<real> ri, Out<real> x, Out<real> xi, long long size
 ) {
     FOLLOW_LAST()
@@ -207,7 +203,7 @@ DEVICE void divide(double a, double ai, double b, double bi, double& q, double& 
 }
 
 // As `quotient`, of complex numbers. One thread.
-extern "C" __global__ void complex_quotient(
+ENTRY complex_quotient(
     const double* a, const double* ai, const double* b, const double* bi, const double* c, const double* ci,
     const double* d, const double* di, const double* rr, const double* limit, const double* ceiling, double* q, double* qi
 ) {
@@ -221,7 +217,7 @@ extern "C" __global__ void complex_quotient(
 }
 
 // q = (a/b) (c/d) while limit < rr <= ceiling, else NaN. One thread.
-extern "C" __global__ void quotient(
+ENTRY quotient(
     const double* a, const double* b, const double* c, const double* d, const double* rr, const double* limit,
     const double* ceiling, double* q
 ) {
@@ -230,7 +226,7 @@ extern "C" __global__ void quotient(
 }
 
 // A Givens rotation and what the step takes of it: see the contract. One thread.
-extern "C" __global__ void rotation(
+ENTRY rotation(
     const double* delta, const double* square, const double* rr, const double* limit, const double* ceiling,
     const double* flat, double* beta, double* phi, double* c, double* s, double* c_old, double* s_old, double* size,
     double* scale, double* w1, double* w2, double* w3, double* tau, double* keep, double* move, double* on,
@@ -254,9 +250,7 @@ extern "C" __global__ void rotation(
 }
 
 // norm = sqrt(square), inverse = 1/norm, back = -norm/other. One thread.
-extern "C" __global__ void half_step(
-    const double* square, const double* other, double* norm, double* inverse, double* back
-) {
+ENTRY half_step(const double* square, const double* other, double* norm, double* inverse, double* back) {
     FOLLOW_LAST()
     const double found = sqrt(*square);
     *norm = found, *inverse = 1.0 / found, *back = -found / *other;
@@ -269,7 +263,7 @@ DEVICE void turned(double a, double b, double& c, double& s, double& r) {
 }
 
 // A column of the bidiagonal matrix and what an iteration of LSMR takes of it: see the contract. One thread.
-extern "C" __global__ void bidiagonal_rotations(
+ENTRY bidiagonal_rotations(
     const double* alpha, const double* beta, const double* damp, const double* stop, double* alpha_bar, double* rho,
     double* rho_bar, double* c_bar, double* s_bar, double* zeta, double* zeta_bar, double* beta_dd, double* beta_d,
     double* rho_d, double* tau, double* theta, double* d, double* aa_next, double* most, double* least, double* keep,
@@ -308,7 +302,7 @@ extern "C" __global__ void bidiagonal_rotations(
 }
 
 // alpha = ss / (qq + damp^2 pp), aa = max(aa, qq / pp). One thread.
-extern "C" __global__ void normal_step(
+ENTRY normal_step(
     const double* ss, const double* qq, const double* pp, const double* damp, const double* stop, double* aa,
     double* alpha
 ) {
@@ -319,7 +313,7 @@ extern "C" __global__ void normal_step(
 }
 
 // The reason why iterations for least squares end: see the contract. One thread.
-extern "C" __global__ void settle(
+ENTRY settle(
     const double* rr, const double* ss, const double* aa, const double* cond, const double* xx, const double* bb,
     const double* atol, const double* btol, const double* ctol, double* stop
 ) {
@@ -343,9 +337,7 @@ extern "C" __global__ void settle(
 // Unless broken down, p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host. And the
 // same of a real z and a double p.
 #define UPDATE_P(NAME, OF_P) \
-    extern "C" __global__ void NAME( \
-        In<real> z, const double* rz, const double* rz_old, const double* pap, Out<OF_P> p, long long size \
-    ) { \
+    ENTRY NAME(In<real> z, const double* rz, const double* rz_old, const double* pap, Out<OF_P> p, long long size) { \
         FOLLOW_LAST() \
         if (!sound(*rz, *pap)) return; \
         const double beta = *rz / *rz_old; \
@@ -360,7 +352,7 @@ UPDATE_P(update_p_narrowed, double)
 DEVICE double scale_of(double xx) { return xx > 0.0 && xx <= LARGEST ? scalbn(1.0, -(ilogb(xx) >> 1)) : 1.0; }
 
 // y = scale x: double to real, 16 bytes.
-extern "C" __global__ void narrow(In<double> x, const double* xx, Out<real> y, long long size) {
+ENTRY narrow(In<double> x, const double* xx, Out<real> y, long long size) {
     FOLLOW_LAST()
     const double scale = scale_of(*xx);
     for_items(
@@ -368,7 +360,7 @@ extern "C" __global__ void narrow(In<double> x, const double* xx, Out<real> y, l
 }
 
 // y = x / scale: real to double, 16 bytes.
-extern "C" __global__ void widen(In<real> x, const double* xx, Out<double> y, long long size) {
+ENTRY widen(In<real> x, const double* xx, Out<double> y, long long size) {
     FOLLOW_LAST()
     const double scale = 1.0 / scale_of(*xx);
     for_items(
@@ -376,14 +368,14 @@ extern "C" __global__ void widen(In<real> x, const double* xx, Out<double> y, lo
 }
 
 // xy = xy / scale. One thread.
-extern "C" __global__ void unscale(const double* xx, double* xy) {
+ENTRY unscale(const double* xx, double* xy) {
     FOLLOW_LAST()
     *xy /= scale_of(*xx);
 }
 
 // While limit < rr <= ceiling and unless broken down: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r:
 // 48 bytes, where three kernels would move 56. A NaN fails the test, so x and r stay what they were.
-extern "C" __global__ void update_x_r(
+ENTRY update_x_r(
     In<real> p, In<real> ap, const double* rz, const double* pap, const double* rr, const double* limit,
     const double* ceiling, Out<real> x, Out<real> r, double* out, long long size, double* partials, unsigned* ticket
 ) {
@@ -406,7 +398,7 @@ extern "C" __global__ void update_x_r(
 }
 
 // z = scale r / diagonal: 24 bytes.
-extern "C" __global__ void jacobi(In<real> diagonal, In<real> r, double scale, Out<real> z, long long size) {
+ENTRY jacobi(In<real> diagonal, In<real> r, double scale, Out<real> z, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Two{__ldg(diagonal + i), __ldg(r + i)}; },
@@ -415,7 +407,7 @@ extern "C" __global__ void jacobi(In<real> diagonal, In<real> r, double scale, O
 
 // A diagonal times the factors of the rows that are stored, and the reciprocals of it, if wanted: 28 bytes. `row` is -1 where
 // there is no row, as in padding. Of small numbers factors are such numbers too (`early`), else products are of double.
-extern "C" __global__ void scaled(
+ENTRY scaled(
     In<int> row, In<real> diagonal, In<double> factors, int early, Out<real> out, Out<real> weights, long long size
 ) {
     for_items(
@@ -432,7 +424,7 @@ extern "C" __global__ void scaled(
 }
 
 // d = keep d + gain (r - w) / diagonal, z += d: 56 bytes.
-extern "C" __global__ void chebyshev(
+ENTRY chebyshev(
     In<real> diagonal, In<real> r, In<real> w, double keep, double gain, Out<real> d, Out<real> z, long long size
 ) {
     FOLLOW_LAST()
@@ -446,7 +438,7 @@ extern "C" __global__ void chebyshev(
 }
 
 // z = x + (r - z) / diagonal: 40 bytes.
-extern "C" __global__ void jacobi_step(In<real> diagonal, In<real> r, In<real> x, Out<real> z, long long size) {
+ENTRY jacobi_step(In<real> diagonal, In<real> r, In<real> x, Out<real> z, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Four{__ldg(diagonal + i), __ldg(r + i), __ldg(x + i), z[i]}; },
@@ -454,13 +446,13 @@ extern "C" __global__ void jacobi_step(In<real> diagonal, In<real> r, In<real> x
 }
 
 // y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
-extern "C" __global__ void copy(In<real> x, Out<real> y, long long size) {
+ENTRY copy(In<real> x, Out<real> y, long long size) {
     FOLLOW_LAST()
     for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, real value) { y[i] = value; });
 }
 
 // buffer = x[rows]: 4 bytes of index, 8 scattered, 8 written.
-extern "C" __global__ void gather(In<int> rows, In<real> x, Out<real> buffer, long long size) {
+ENTRY gather(In<int> rows, In<real> x, Out<real> buffer, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(x + __ldg(rows + i)); },
@@ -468,7 +460,7 @@ extern "C" __global__ void gather(In<int> rows, In<real> x, Out<real> buffer, lo
 }
 
 // y[rows] = values: the opposite.
-extern "C" __global__ void scatter(In<int> rows, In<real> values, Out<real> y, long long size) {
+ENTRY scatter(In<int> rows, In<real> values, Out<real> y, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(values + i); },
@@ -476,7 +468,7 @@ extern "C" __global__ void scatter(In<int> rows, In<real> values, Out<real> y, l
 }
 
 // y[rows] += sign values: 4 bytes of index, 8 read, 16 scattered. No row is twice among them.
-extern "C" __global__ void scatter_add(In<int> rows, double sign, In<real> values, Out<real> y, long long size) {
+ENTRY scatter_add(In<int> rows, double sign, In<real> values, Out<real> y, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(values + i); },
@@ -485,7 +477,7 @@ extern "C" __global__ void scatter_add(In<int> rows, double sign, In<real> value
 
 // c = P xc: 4 bytes of index and 16 of values for each coarse point, which lie side by side in both vectors where they
 // are of one color.
-extern "C" __global__ void prolong(In<int> fine_of, In<real> xc, Out<real> c, long long size) {
+ENTRY prolong(In<int> fine_of, In<real> xc, Out<real> c, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long q) { return __ldg(fine_of + q); },
@@ -493,7 +485,7 @@ extern "C" __global__ void prolong(In<int> fine_of, In<real> xc, Out<real> c, lo
 }
 
 // x = value on every row, padding untouched: 4 bytes read, 8 written.
-extern "C" __global__ void fill(In<int> row, double value, Out<real> x, long long size) {
+ENTRY fill(In<int> row, double value, Out<real> x, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(row + i); },
@@ -501,7 +493,7 @@ extern "C" __global__ void fill(In<int> row, double value, Out<real> x, long lon
 }
 
 // x = block on every row, for a block of any strides (counted in items): 4 bytes of row, 8 read, 8 written.
-extern "C" __global__ void load(
+ENTRY load(
     In<int> row, In<double> block, long long nx, long long ny, long long stride_x, long long stride_y,
     long long stride_z, Out<real> x, long long size
 ) {
@@ -520,7 +512,7 @@ constexpr int TILE = 32;
 // A source becomes the right-hand side of cells: times sizes along z, y and x, plus the parts of faces (null for none), in this order;
 // zero in cells that are left out. 16 bytes an item, its row, and a byte of `solid`, which may be null. Sums round products first, as
 // those of whole arrays do.
-extern "C" __global__ void assemble(
+ENTRY assemble(
     In<int> row, In<double> sizes_z, In<double> sizes_y, In<double> sizes_x, In<bool> solid, In<double> low_x,
     In<double> high_x, In<double> low_y, In<double> high_y, In<double> low_z, In<double> high_z, int nx, int ny, int nz,
     real* x, long long size
@@ -548,7 +540,7 @@ extern "C" __global__ void assemble(
 
 // As `load`, of a block whose items lie closer along z than along x, as NumPy has them: blocks of threads turn TILE x TILE of them.
 // position: of each row, x fastest; from `end` on that of rows which are not stored. 20 bytes a row.
-extern "C" __global__ void load_turned(
+ENTRY load_turned(
     In<int> position, In<double> block, long long nx, long long ny, long long nz, long long stride_x,
     long long stride_y, long long stride_z, Out<real> x, int end
 ) {
@@ -571,9 +563,7 @@ extern "C" __global__ void load_turned(
 }
 
 // The opposite of `load_turned`, to a block in C order, as NumPy has arrays: 20 bytes a row.
-extern "C" __global__ void unload_turned(
-    In<int> position, In<real> x, long long nx, long long ny, long long nz, Out<real> block
-) {
+ENTRY unload_turned(In<int> position, In<real> x, long long nx, long long ny, long long nz, Out<real> block) {
     __shared__ real tile[TILE][TILE + 1];
     FOLLOW_LAST()
     const long long across = (nx + TILE - 1) / TILE, along = (nz + TILE - 1) / TILE, number = blockIdx.x;
@@ -591,13 +581,13 @@ extern "C" __global__ void unload_turned(
 }
 
 // The sum of the chunks' parts by the fixed tree of the contract's kernel `total`.
-extern "C" __global__ void total(In<double> parts, Out<double> out, int count) {
+ENTRY total(In<double> parts, Out<double> out, int count) {
     FOLLOW_LAST()
     *out = tree_sum(parts, count);
 }
 
 // Values in another type, those of a diagonal checked: 12 bytes each.
-extern "C" __global__ void cast(In<double> wide, long long count, int checked, Out<real> out) {
+ENTRY cast(In<double> wide, long long count, int checked, Out<real> out) {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < count) out[i] = checked ? in_range(wide[i]) : static_cast<real>(wide[i]);
 }

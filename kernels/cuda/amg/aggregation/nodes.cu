@@ -157,7 +157,7 @@ DEVICE void strong_full(
 }
 
 // Couplings from their rooms to their places.
-extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
+ENTRY __launch_bounds__(THREADS) move_strong(
     In<long long> start, int nodes, int size, In<int> room_columns, In<double> room_values, In<long long> out_start,
     Out<int> out_columns, Out<double> out_values
 ) {
@@ -176,15 +176,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
     In<double> scale, double least
 
 #define KERNELS(G)                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS) count_strong_##G(                                             \
-        NODES, Out<long long> lengths, u64* flags                                                                       \
-    ) {                                                                                                                 \
+    ENTRY __launch_bounds__(THREADS) count_strong_##G(NODES, Out<long long> lengths, u64* flags) {                      \
         strong<G, false>(                                                                                               \
             Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, nullptr, nullptr,     \
             nullptr                                                                                                     \
         );                                                                                                              \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) full_strong_##G(                                              \
+    ENTRY __launch_bounds__(THREADS) full_strong_##G(                                                                   \
         NODES, Out<long long> lengths, u64* flags, Out<int> room_columns, Out<double> room_values                       \
     ) {                                                                                                                 \
         strong_full<G>(                                                                                                 \
@@ -192,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
             room_values                                                                                                 \
         );                                                                                                              \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) fill_strong_##G(                                              \
+    ENTRY __launch_bounds__(THREADS) fill_strong_##G(                                                                   \
         NODES, In<long long> out_start, Out<int> out_columns, Out<double> out_values                                    \
     ) {                                                                                                                 \
         strong<G, true>(                                                                                                \

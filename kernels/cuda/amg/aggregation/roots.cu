@@ -24,7 +24,7 @@ DEVICE double word(long long origin, u64 salt) {
 }
 
 // Words of numbers; where `start` is given, of nodes with entries alone.
-extern "C" __global__ void __launch_bounds__(THREADS) words(
+ENTRY __launch_bounds__(THREADS) words(
     In<long long> origin, In<long long> start, u64 salt, int nodes, Out<double> out
 ) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -168,7 +168,7 @@ DEVICE void stray(
 }
 
 // Which nodes are roots, as states of which `starts.cu` counts ones; and how many nodes no own root leads.
-extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
+ENTRY __launch_bounds__(THREADS) mark_roots(
     In<long long> led, long long first, int nodes, Out<signed char> root, u64* outside
 ) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -181,31 +181,31 @@ extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
 #define GRAPH In<long long> start, In<int> columns
 
 #define KERNELS(G)                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS) second_##G(                                                   \
+    ENTRY __launch_bounds__(THREADS) second_##G(                                                                        \
         GRAPH, int nodes, int below, In<double> found, In<long long> origin, u64 salt, Out<double> own,                 \
         Out<unsigned char> open                                                                                         \
     ) {                                                                                                                 \
         second<G>(start, columns, nodes, below, found, origin, salt, own, open);                                        \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) around_##G(                                                   \
+    ENTRY __launch_bounds__(THREADS) around_##G(                                                                        \
         GRAPH, int nodes, int below, In<double> values, In<unsigned char> open, In<u64> left, int round,                \
         Out<double> out                                                                                                 \
     ) {                                                                                                                 \
         around<G>(start, columns, nodes, below, values, open, left, round, out);                                        \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) decide_##G(                                                   \
+    ENTRY __launch_bounds__(THREADS) decide_##G(                                                                        \
         GRAPH, int nodes, int below, In<double> near, In<unsigned char> open, u64* left, int round, const double* own,  \
         double* out                                                                                                     \
     ) {                                                                                                                 \
         decide<G>(start, columns, nodes, below, near, open, left, round, own, out);                                     \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) join_##G(                                                     \
+    ENTRY __launch_bounds__(THREADS) join_##G(                                                                          \
         GRAPH, int nodes, int below, In<double> states, In<long long> numbers, In<unsigned char> open,                  \
         In<double> before, Out<double> out                                                                              \
     ) {                                                                                                                 \
         join<G>(start, columns, nodes, below, states, numbers, open, before, out);                                      \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) stray_##G(                                                    \
+    ENTRY __launch_bounds__(THREADS) stray_##G(                                                                         \
         GRAPH, In<double> values, int nodes, int below, In<double> found, Out<long long> out                            \
     ) {                                                                                                                 \
         stray<G>(start, columns, values, nodes, below, found, out);                                                     \

@@ -24,7 +24,7 @@ DEVICE void smooth_all(CSR, int rows, int below, In<double> damping, In<double> 
 }
 
 #define SMOOTH_ALL(G)                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) smooth_all_##G(                                               \
+    ENTRY __launch_bounds__(THREADS) smooth_all_##G(                                                                    \
         CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out                              \
     ) {                                                                                                                 \
         smooth_all<G>(start, columns, values, rows, below, damping, diagonal, out);                                     \
@@ -34,7 +34,7 @@ SMOOTH_ALL(2)
 SMOOTH_ALL(16)
 
 // Which entries are of the diagonal or of a graph: a thread a row, whose columns ascend in both.
-extern "C" __global__ void __launch_bounds__(THREADS) keep_entries(
+ENTRY __launch_bounds__(THREADS) keep_entries(
     In<long long> start, In<int> columns, int rows, int below, In<long long> graph_start, In<int> graph_columns,
     Out<unsigned char> keep
 ) {
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) keep_entries(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) count_kept(
+ENTRY __launch_bounds__(THREADS) count_kept(
     In<long long> start, In<unsigned char> keep, int rows, Out<long long> lengths
 ) {
     FOR_ROW;
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_kept(
 }
 
 // Rows of I - w D^-1 A_F, a thread each: the sums have the order of the rows.
-extern "C" __global__ void __launch_bounds__(THREADS) smooth_kept(
+ENTRY __launch_bounds__(THREADS) smooth_kept(
     CSR, int rows, int below, In<unsigned char> keep, In<double> near, In<double> damping, In<double> diagonal,
     In<long long> out_start, Out<int> out_columns, Out<double> out_values
 ) {

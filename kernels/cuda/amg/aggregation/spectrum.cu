@@ -49,7 +49,7 @@ DEVICE double added_up(double total) {
 }
 
 // 12 bytes an entry and 8 of its column.
-extern "C" __global__ void __launch_bounds__(THREADS) multiply(
+ENTRY __launch_bounds__(THREADS) multiply(
     In<long long> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
     Out<double> out, Out<double> terms, u64* largest
 ) {
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply(
 }
 
 // Rows of full blocks, whose columns are read once each, and x for all rows of a block: 8.4 bytes an entry.
-extern "C" __global__ void __launch_bounds__(THREADS) multiply_blocks(
+ENTRY __launch_bounds__(THREADS) multiply_blocks(
     In<long long> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
     Out<double> out, Out<double> terms, u64* largest
 ) {
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply_blocks(
 }
 
 // Sums of the integers next to terms 2^shift, which float64 holds exactly.
-extern "C" __global__ void __launch_bounds__(THREADS) sum_scaled(
+ENTRY __launch_bounds__(THREADS) sum_scaled(
     In<double> terms, long long rows, int first_shift, int second_shift, u64* sums
 ) {
     const double* const mine = terms + (blockIdx.y ? rows : 0);

@@ -83,7 +83,7 @@ DEVICE void orthonormalize(const Block& block, int rows, int vectors, double dep
 }
 
 // room: doubles of a warp's shared memory, of which the first 32 are for terms.
-extern "C" __global__ void __launch_bounds__(THREADS) make_blocks(
+ENTRY __launch_bounds__(THREADS) make_blocks(
     In<long long> start, In<int> order, In<double> near, int aggregates, int size, int vectors, int room,
     double dependent, double* q, double* r
 ) {

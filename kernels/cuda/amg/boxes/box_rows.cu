@@ -78,7 +78,7 @@ DEVICE int kept_column(const Box& box, const Point& p, const Step& step, double 
 // Entries of each row: 8 bytes an offset. Where offset q and the one as far from the end are opposite to each other
 // (`compared`), and the box has whole planes of the grid, `unequal` is set if a weight is not that of the mirrored entry, where
 // the box has both: half of the weights are read twice, from L2 as a rule.
-extern "C" __global__ void count_entries(
+ENTRY count_entries(
     const Box box, In<Step> steps, In<double> weights, int rows, int compared, Out<long long> lengths,
     long long* unequal
 ) {
@@ -106,7 +106,7 @@ extern "C" __global__ void count_entries(
 
 // The entries, columns ascending, and of each row (a_ii + sum of |a_ij|) / (2 a_ii). A block's entries are put together in
 // shared memory, so that they are written as they lie: 8 bytes an offset and 12 an entry.
-extern "C" __global__ void fill_entries(
+ENTRY fill_entries(
     const Box box, In<Step> steps, In<double> weights, int rows, In<long long> start, Out<int> columns,
     Out<double> values, Out<double> share
 ) {

@@ -36,7 +36,7 @@ DEVICE void for_entries(
     }
 }
 
-extern "C" __global__ void count_open(
+ENTRY count_open(
     const Open open, In<int> numbering, In<int> position, In<int> beyond, In<int> cells, In<int2> steps,
     In<double> weights, Out<long long> lengths
 ) {
@@ -47,7 +47,7 @@ extern "C" __global__ void count_open(
     lengths[row] = n;
 }
 
-extern "C" __global__ void fill_open(
+ENTRY fill_open(
     const Open open, In<int> numbering, In<int> position, In<int> beyond, In<int> cells, In<int2> steps,
     In<double> weights, In<long long> start, Out<int> columns, Out<double> values
 ) {
@@ -61,7 +61,7 @@ extern "C" __global__ void fill_open(
 }
 
 // Diagonals of a few rows times factors. A thread a row.
-extern "C" __global__ void raise_diagonals(
+ENTRY raise_diagonals(
     In<long long> start, In<int> columns, In<int> few, In<double> factors, int count, Out<double> values
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

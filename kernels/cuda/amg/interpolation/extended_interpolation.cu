@@ -171,7 +171,7 @@ ROWS(
 )
 
 // The sum of each row of couplings, in its order; one that depends alone has another sign.
-extern "C" __global__ void add_up(In<long long> start, In<double> values, long long rows, Out<double> sums) {
+ENTRY add_up(In<long long> start, In<double> values, long long rows, Out<double> sums) {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= rows) return;
     double total = 0.0;
@@ -181,7 +181,7 @@ extern "C" __global__ void add_up(In<long long> start, In<double> values, long l
 }
 
 // Couplings to fewer coarse points, in the places of those to all of them: others are zeros. 24 bytes an entry.
-extern "C" __global__ void rename(
+ENTRY rename(
     In<long long> start, In<int> columns, In<double> values, long long rows, In<long long> names, Out<int> out_columns,
     Out<double> out_values
 ) {
@@ -193,7 +193,7 @@ extern "C" __global__ void rename(
 }
 
 // Rows of equal room, one after the other. A thread an entry, kept or not: 24 bytes each.
-extern "C" __global__ void compress(
+ENTRY compress(
     In<int> columns, In<double> values, In<long long> start, long long rows, int most, Out<int> out_columns,
     Out<double> out_values
 ) {

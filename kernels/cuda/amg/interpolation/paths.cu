@@ -133,7 +133,7 @@ ROWS(
 )
 
 // The rows of threads, at their places. Of other rows there is nothing of use, and they are written later.
-extern "C" __global__ void unpack(
+ENTRY unpack(
     In<unsigned> short_rows, In<long long> start, long long rows, Out<int> out_columns, Out<double> out_values
 ) {
     const long long from = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = from / ALONE;

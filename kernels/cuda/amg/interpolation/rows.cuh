@@ -162,29 +162,29 @@ DEVICE void make_far(
 
 // The kernels of a task: NAME_1 or NAME_staged, NAME_8, NAME_32 and NAME_far. ARGUMENTS: of its own; TASK: makes it of them.
 #define ROWS(NAME, TASK, ...)                                                                                         \
-    extern "C" __global__ void __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_1(                                     \
+    ENTRY __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_1(                                                          \
         int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
     ) {                                                                                                               \
         make_alone<false>(TASK, Waiting{list, counters, rows});                                                       \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_staged(                                \
+    ENTRY __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_staged(                                                     \
         int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
     ) {                                                                                                               \
         make_alone<true>(TASK, Waiting{list, counters, rows});                                                        \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_8(                                                   \
+    ENTRY __launch_bounds__(THREADS) NAME##_8(                                                                        \
         int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \
         __VA_ARGS__                                                                                                   \
     ) {                                                                                                               \
         make_listed<8, LIST>(TASK, Waiting{list, counters, rows}, waiting, again, kept, stride);                    \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_32(                                                  \
+    ENTRY __launch_bounds__(THREADS) NAME##_32(                                                                       \
         int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \
         __VA_ARGS__                                                                                                   \
     ) {                                                                                                               \
         make_tabled(TASK, Waiting{list, counters, rows}, waiting, again, kept, stride);                               \
     }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(WARP) NAME##_far(                                                    \
+    ENTRY __launch_bounds__(WARP) NAME##_far(                                                                         \
         const long long* list, int count, char* memory, long long stride, int room, int slots, int kept, __VA_ARGS__  \
     ) {                                                                                                               \
         make_far(TASK, list, count, memory, stride, room, slots, kept);                                               \

@@ -50,7 +50,7 @@ DEVICE void raise(u64& most, double found) {
 }
 
 // found: the largest |a_ij|, |a_ij - a_ji| and |a_ij - conj(a_ji)|, zeros before.
-extern "C" __global__ void __launch_bounds__(THREADS) mirror_images(ROWS, u64* found) {
+ENTRY __launch_bounds__(THREADS) mirror_images(ROWS, u64* found) {
     OWN_ROW;
     double largest = 0.0, difference = 0.0, conjugate = 0.0;
     for (long long k = first; k < last; ++k) {
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mirror_images(ROWS, u64* f
 }
 
 // The first entry that differs by so much from its mirror image, as row * rows + column.
-extern "C" __global__ void __launch_bounds__(THREADS) find_apart(ROWS, double difference, u64* place) {
+ENTRY __launch_bounds__(THREADS) find_apart(ROWS, double difference, u64* place) {
     OWN_ROW;
     for (long long k = first; k < last; ++k) {
         const double2 value = values[k], other = columns[k] == row ? value : a.mirror(row, k);
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_apart(ROWS, double di
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) row_sums(ROWS, long long* places, double2* own, double2* sums) {
+ENTRY __launch_bounds__(THREADS) row_sums(ROWS, long long* places, double2* own, double2* sums) {
     OWN_ROW;
     double2 total = {0.0, 0.0}, diagonal = {0.0, 0.0};
     long long at = -1;
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) row_sums(ROWS, long long* 
 // A part of an entry, turned where the diagonals of both rows are negative together.
 DEVICE double turned_part(double part, double here, double there) { return here + there < 0.0 ? -part : part; }
 
-extern "C" __global__ void __launch_bounds__(THREADS) row_parts(
+ENTRY __launch_bounds__(THREADS) row_parts(
     ROWS, const double2* own, double* out, double* sums, double* around, bool* mixed
 ) {
     OWN_ROW;
@@ -126,7 +126,7 @@ DEVICE double products(double a, double b, double sign, double c, double d) {
     return __dadd_rn(__dmul_rn(a, b), sign * __dmul_rn(c, d));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) largest_squares(ROWS, double* out) {
+ENTRY __launch_bounds__(THREADS) largest_squares(ROWS, double* out) {
     OWN_ROW;
     double most = 0.0;
     for (long long k = first; k < last; ++k)
@@ -134,9 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) largest_squares(ROWS, doub
     out[row] = most;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) relax(
-    ROWS, const double2* turned, const long long* aggregate, double2* out
-) {
+ENTRY __launch_bounds__(THREADS) relax(ROWS, const double2* turned, const long long* aggregate, double2* out) {
     OWN_ROW;
     double2 wanted = {0.0, 0.0};
     for (long long k = first; k < last; ++k) {
@@ -153,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) relax(
     out[row] = size > 0.0 ? double2{middle.x / size, middle.y / size} : turned[row];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) turn(ROWS, const double2* turned, double2* out) {
+ENTRY __launch_bounds__(THREADS) turn(ROWS, const double2* turned, double2* out) {
     OWN_ROW;
     const double2 own = turned[row];
     for (long long k = first; k < last; ++k) {

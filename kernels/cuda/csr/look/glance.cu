@@ -74,7 +74,7 @@ DEVICE void glance(Rows a, double canceled, Firsts& firsts, int* out) {
 
 // out: `Firsts`, and behind it what each block has found.
 #define GLANCE(T)                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) { \
+    ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) { \
         glance<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));      \
     }
 

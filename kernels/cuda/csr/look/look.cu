@@ -43,7 +43,7 @@ DEVICE void look(Rows a, double canceled, Firsts& firsts, int* out) {
 
 // out: `Firsts`, and behind it what each block has found.
 #define LOOK(T)                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {   \
+    ENTRY __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {                        \
         look<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));        \
     }
 
@@ -59,7 +59,7 @@ LOOK(32)
 constexpr int USUAL = 8;
 
 // The largest magnitude of an entry below the diagonal without a mirror image, as the bits of a double, which ascend with it.
-extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned long long* widest) {
+ENTRY __launch_bounds__(THREADS) widest_below(CSR, unsigned long long* widest) {
     const Rows a = {start, columns, values, rows, entries};
     double largest = 0.0;
     for_rows<USUAL, 1, RowSums>(
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned
 }
 
 // The first pair (i, j), i < j, whose entries differ by so much, as i rows + j.
-extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, double difference, unsigned long long* place) {
+ENTRY __launch_bounds__(THREADS) find_difference(CSR, double difference, unsigned long long* place) {
     const Rows a = {start, columns, values, rows, entries};
     unsigned long long first_place = ~0ull;
     for_rows<USUAL, 1, RowSums>(
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, doubl
 }
 
 // How many columns do not add up to zero, where each entry has a mirror image.
-extern "C" __global__ void __launch_bounds__(THREADS) count_open_columns(CSR, double canceled, unsigned long long* opened) {
+ENTRY __launch_bounds__(THREADS) count_open_columns(CSR, double canceled, unsigned long long* opened) {
     const Rows a = {start, columns, values, rows, entries};
     unsigned long long count = 0;
     for_rows<USUAL, 1, RowSums>(

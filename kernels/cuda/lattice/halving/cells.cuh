@@ -156,7 +156,7 @@ DEVICE void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<do
 }
 
 #define INTERPOLATE(name, KIND)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(CELLS) interpolate_##name(                                                 \
+    ENTRY __launch_bounds__(CELLS) interpolate_##name(                                                                      \
         HALVED, In<Place> places, int sx, int sy, int sz, Out<double> p                                                     \
     ) {                                                                                                                     \
         interpolate<KIND>(FORWARDED, places, sx, sy, sz, p);                                                                \

@@ -41,7 +41,7 @@ DEVICE void add_from(
 }
 
 // out (27, coarse rows): the weights of P^T A P. f: place of the first coarse point; c: how many there are.
-extern "C" __global__ void __launch_bounds__(THREADS) galerkin_star(
+ENTRY __launch_bounds__(THREADS) galerkin_star(
     HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out
 ) {
     const int3 at = tile_of<WIDE, HIGH, DEEP>(cx, cy);

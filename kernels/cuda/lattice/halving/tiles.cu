@@ -106,7 +106,7 @@ DEVICE void galerkin_tile(HALVED, int fx, int fy, int fz, int cx, int cy, int cz
 }
 
 #define TILE(name, KIND)                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(PARTS * WARP, KIND == STAR ? 1 : 3) tile_##name(                           \
+    ENTRY __launch_bounds__(PARTS * WARP, KIND == STAR ? 1 : 3) tile_##name(                                                \
         HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out                               \
     ) {                                                                                                                     \
         galerkin_tile<KIND>(FORWARDED, fx, fy, fz, cx, cy, cz, p, out);                                                     \

@@ -4,43 +4,39 @@
 #include "range.cuh"
 #include "sell/assembly/assembly.cuh"
 
-extern "C" __global__ void measure_local(
-    SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal, In<long long> order
-) {
+ENTRY measure_local(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal, In<long long> order) {
     measure(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found, order);
 }
 
-extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(
-    SOURCE, ROWS, PLACES, ROOM, In<long long> order
-) {
+ENTRY __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(SOURCE, ROWS, PLACES, ROOM, In<long long> order) {
     if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns, order);
 }
 
-extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) refill_local(
+ENTRY __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) refill_local(
     SOURCE, ROWS, In<Header> headers, real* values, real* diagonal, Found* found
 ) {
     refill(SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, headers, values, diagonal, found);
 }
 
-extern "C" __global__ void measure_halo(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
+ENTRY measure_halo(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
     measure(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
 }
 
-extern "C" __global__ void fill_halo(SOURCE, ROWS, PLACES, ROOM) {
+ENTRY fill_halo(SOURCE, ROWS, PLACES, ROOM) {
     if (FITS) fill(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
 }
 
-extern "C" __global__ void measure_rectangle(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
+ENTRY measure_rectangle(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
     measure(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
 }
 
-extern "C" __global__ void fill_rectangle(SOURCE, ROWS, PLACES, ROOM) {
+ENTRY fill_rectangle(SOURCE, ROWS, PLACES, ROOM) {
     if (FITS) fill(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
 }
 
 // Which storage positions, from the first after the guard on, hold a row that reads the halo: 4 bytes a candidate entry,
 // mostly from L2.
-extern "C" __global__ void find_boundary(SOURCE, In<int> stored, int count, int rows, unsigned char* reads_halo) {
+ENTRY find_boundary(SOURCE, In<int> stored, int count, int rows, unsigned char* reads_halo) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count || stored[i] < 0) return;
     const long long place = SOURCE_OF_ARGUMENTS.place(stored[i]);
@@ -50,15 +46,13 @@ extern "C" __global__ void find_boundary(SOURCE, In<int> stored, int count, int 
 }
 
 // The places of flags that are set, ascending, as many as there is room for. start: how many are set before each place.
-extern "C" __global__ void list_set(In<unsigned char> flags, In<long long> start, int count, int room, int* places) {
+ENTRY list_set(In<unsigned char> flags, In<long long> start, int count, int room, int* places) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count && flags[i] && start[i] < room) places[start[i]] = i;
 }
 
 // Where a slice's upper part begins, how many column numbers and values it has, and the widest slice: 17 bytes a slice.
-extern "C" __global__ void shapes(
-    In<int> ends, In<unsigned char> runs, int sections, int slices, int* upper, int2* sizes, Found* found
-) {
+ENTRY shapes(In<int> ends, In<unsigned char> runs, int sections, int slices, int* upper, int2* sizes, Found* found) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x, width = s < slices ? ends[(s + 1) * sections - 1] : 0;
     if (s < slices) {
         upper[s] = ends[s * sections];
@@ -69,7 +63,7 @@ extern "C" __global__ void shapes(
 }
 
 // What the matrix passes know of a slice, in the order in which a pass visits the slices.
-extern "C" __global__ void pack_headers(
+ENTRY pack_headers(
     In<long long> order, In<long long> start, In<long long> column_start, In<int> upper, int slices, Header* headers
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -83,7 +77,7 @@ extern "C" __global__ void pack_headers(
 
 // The rows that a pass over a rectangular matrix visits, -1 for padding, and where each one's result belongs: the rows in
 // the order of their numbers, or of the vector that is written, whose guards are left out.
-extern "C" __global__ void rows_to_visit(
+ENTRY rows_to_visit(
     In<int> row, In<int> position, int rows, int in_order, int count, Out<int> stored, Out<int> target
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -95,7 +89,7 @@ extern "C" __global__ void rows_to_visit(
 
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
 // to its storage position. 20 bytes a row.
-extern "C" __global__ void storage_order(
+ENTRY storage_order(
     In<long long> sorted, In<int> color, In<long long> shift, Out<int> position, Out<int> row, int rows
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -110,7 +104,7 @@ extern "C" __global__ void storage_order(
 // Tables: the storage position of each color's first row; how many points of each color a plane of each class of z has;
 // the same of a line of each class of y and z (class of z slower); the color of each class; and for each place along x, then
 // y, then z its class and how many places of each class are before it. `row` was -1.
-extern "C" __global__ void lattice_order(
+ENTRY lattice_order(
     In<int> tables, int nx, int ny, int nz, int kinds, int colors, Out<int> color, Out<int> position, Out<int> row
 ) {
     const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
@@ -137,7 +131,7 @@ extern "C" __global__ void lattice_order(
 }
 
 // The same of one color: the order of the rows' numbers, between guards.
-extern "C" __global__ void plain_order(int rows, int size, Out<int> position, Out<int> row) {
+ENTRY plain_order(int rows, int size, Out<int> position, Out<int> row) {
     const int p = blockIdx.x * blockDim.x + threadIdx.x, i = p - SLICE;
     if (p >= size) return;
     row[p] = i >= 0 && i < rows ? i : -1;
@@ -145,7 +139,7 @@ extern "C" __global__ void plain_order(int rows, int size, Out<int> position, Ou
 }
 
 // The same of some rows in their order, where all positions were set to one behind them, and all rows to -1.
-extern "C" __global__ void some_order(In<int> kept, int count, Out<int> position, Out<int> row) {
+ENTRY some_order(In<int> kept, int count, Out<int> position, Out<int> row) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     row[SLICE + i] = kept[i];
@@ -153,7 +147,7 @@ extern "C" __global__ void some_order(In<int> kept, int count, Out<int> position
 }
 
 // slab[s] = which of `slabs` equal parts of the lattice, counted from the end going back, holds the first row of slice s.
-extern "C" __global__ void lattice_slabs(In<int> row, Out<int> slab, int count, long long rows, int slabs, int back) {
+ENTRY lattice_slabs(In<int> row, Out<int> slab, int count, long long rows, int slabs, int back) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= count) return;
     const int part = static_cast<int>(row[(s + 1) * SLICE] * static_cast<long long>(slabs) / rows);
@@ -163,7 +157,7 @@ extern "C" __global__ void lattice_slabs(In<int> row, Out<int> slab, int count, 
 // The last slab that any of a slice's entries of the walk reads, or its own by place; begins[k] is the least item of the
 // walk (slice first + step * item) that has come to slab k. Entries read colors before this one, whose slabs are settled.
 // 8.1 bytes an entry once in set-up.
-extern "C" __global__ void reached_slabs(
+ENTRY reached_slabs(
     In<Header> headers, In<real> values, In<int> columns, In<int> slab, Out<int> begins, int slices, int back,
     int first, int step, int count
 ) {
@@ -185,7 +179,7 @@ extern "C" __global__ void reached_slabs(
 }
 
 // slab[s] = the last slab that an item of the walk up to this one has come to.
-extern "C" __global__ void settle_slabs(Out<int> slab, In<int> begins, int slabs, int first, int step, int count) {
+ENTRY settle_slabs(Out<int> slab, In<int> begins, int slabs, int first, int step, int count) {
     const int item = blockIdx.x * blockDim.x + threadIdx.x;
     if (item >= count) return;
     int k = slabs - 1;

@@ -6,7 +6,7 @@ constexpr int WARP = 32;
 
 // Values of the transpose R of a matrix P with blocks of `rows` x `columns` entries; `origins` tells which block of P each
 // one of R is. A warp for a row of blocks of R reads and writes 8 bytes an entry.
-extern "C" __global__ void turn(
+ENTRY turn(
     int nodes, int rows, int columns, In<long long> start, In<int> nodes_of_p, In<long long> origins,
     In<long long> p_start, In<double> p_values, Out<double> values
 ) {
@@ -27,7 +27,7 @@ extern "C" __global__ void turn(
 
 // Entries below the diagonal to their mirror images, where these are there, of a square matrix with blocks of `size` x `size`
 // entries and ascending columns. A warp for a row of blocks; a lane looks for a block's mirror image.
-extern "C" __global__ void mirror(int nodes, int size, In<long long> start, In<int> columns, double* values) {
+ENTRY mirror(int nodes, int size, In<long long> start, In<int> columns, double* values) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const int node = static_cast<int>(thread / WARP), lane = static_cast<int>(thread % WARP);
     if (node >= nodes) return;

@@ -155,7 +155,7 @@ DEVICE void add_blocks(
     Blocks { name##_start, name##_columns, name##_values }
 
 #define KERNEL(R, INNER, WIDE, G)                                                                                        \
-    extern "C" __global__ void add_##R##_##INNER##_##WIDE##_##G(                                                         \
+    ENTRY add_##R##_##INNER##_##WIDE##_##G(                                                                              \
         STAGE, int parts, int width, unsigned inverse, BLOCKS(a), BLOCKS(b), int bits, int most,                         \
         In<long long> start, In<int> columns, Out<double> values                                                         \
     ) {                                                                                                                  \

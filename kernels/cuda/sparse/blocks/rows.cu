@@ -7,7 +7,7 @@ constexpr int WARP = 32;
 
 // Begins of rows of blocks, and columns of blocks of `rows` x `columns` entries, in units of blocks. found[0] becomes 1 where rows do
 // not come in full blocks: then the others are of no use. 4 bytes an entry.
-extern "C" __global__ void graph(
+ENTRY graph(
     In<long long> start, In<int> from, int nodes, int rows, int columns, Out<long long> node_start,
     Out<int> node_columns, unsigned long long* found
 ) {
@@ -31,7 +31,7 @@ extern "C" __global__ void graph(
 }
 
 // Compressed rows: where each begins, and the columns. A warp for a row of blocks writes 4 bytes an entry.
-extern "C" __global__ void expand(
+ENTRY expand(
     int nodes, int rows, int columns, In<long long> node_start, In<int> node_columns, Out<long long> start, Out<int> to
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;

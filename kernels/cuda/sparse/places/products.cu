@@ -60,9 +60,7 @@ DEVICE void walk(
 
 // Numbers of products of the rows of A B. Groups of COUNTING lanes have a row.
 constexpr int COUNTING = 8;
-extern "C" __global__ void count_products(
-    int rows, In<long long> a_start, In<int> a_columns, In<long long> b_start, Out<long long> counts
-) {
+ENTRY count_products(int rows, In<long long> a_start, In<int> a_columns, In<long long> b_start, Out<long long> counts) {
     const Group<COUNTING> group;
     const long long i = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / COUNTING;
     long long count = 0;
@@ -183,7 +181,7 @@ DEVICE void add_rows(
 }
 
 #define KERNELS(G, BYTES, PLACE)                                                                                         \
-    extern "C" __global__ void place_##G##_##BYTES(                                                                      \
+    ENTRY place_##G##_##BYTES(                                                                                           \
         STAGE, In<long long> a_start, In<int> a_columns, In<long long> b_start, In<int> b_columns, int bits, int most,   \
         long long longest, In<long long> start, In<int> columns, In<long long> first, Out<PLACE> places                  \
     ) {                                                                                                                  \
@@ -191,7 +189,7 @@ DEVICE void add_rows(
             THIS_STAGE, a_start, a_columns, b_start, b_columns, bits, most, longest, start, columns, first, places       \
         );                                                                                                               \
     }                                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) add_##G##_##BYTES(                                      \
+    ENTRY __launch_bounds__(THREADS, BLOCKS) add_##G##_##BYTES(                                                           \
         In<int> list, int count, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start,    \
         In<double> b_values, int most, long long longest, In<long long> start, In<long long> first, In<PLACE> places,     \
         Out<double> values                                                                                                \

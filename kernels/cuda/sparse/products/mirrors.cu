@@ -9,7 +9,7 @@ constexpr int MOST_THREADS = 256;   // of a block
 
 // The rank of each entry among those of its column that came before: by chance, so rows are sorted later. 8 bytes an
 // entry, and an atomic addition in L2.
-extern "C" __global__ void rank_entries(In<int> columns, long long entries, Out<int> counts, Out<int> ranks) {
+ENTRY rank_entries(In<int> columns, long long entries, Out<int> counts, Out<int> ranks) {
     const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
     for (long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; k < entries; k += step)
         ranks[k] = atomicAdd(counts + columns[k], 1);
@@ -52,21 +52,21 @@ DEVICE void for_places(
 // Entries to their rows of the transpose, 12 and 24 bytes an entry beside begins of rows. Those of a row of the transpose come from rows close to each
 // other, so they meet in L2, as long as that holds all rows that are written at a time: together, both kernels' entries took
 // 1.3 times as long, on lattices with 65,000 points in a plane as with 262,000.
-extern "C" __global__ void scatter_columns(PLACES, Out<int> columns) {
+ENTRY scatter_columns(PLACES, Out<int> columns) {
     for_places(THESE_PLACES, [&](long long to, int i, long long) { columns[to] = i; });
 }
-extern "C" __global__ void scatter_values(PLACES, In<double> a_values, Out<double> values) {
+ENTRY scatter_values(PLACES, In<double> a_values, Out<double> values) {
     for_places(THESE_PLACES, [&](long long to, int, long long k) { values[to] = a_values[k]; });
 }
 
 // The lengths of rows in another order, where -1 is a row without entries.
-extern "C" __global__ void lengths_in_order(int rows, In<int> order, In<long long> start, Out<long long> lengths) {
+ENTRY lengths_in_order(int rows, In<int> order, In<long long> start, Out<long long> lengths) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < rows) lengths[i] = order[i] < 0 ? 0 : start[order[i] + 1] - start[order[i]];
 }
 
 // Rows in that order, to their places. 24 bytes an entry.
-extern "C" __global__ void reorder(
+ENTRY reorder(
     int rows, int width, In<long long> a_start, In<int> a_columns, In<double> a_values, In<int> order,
     In<long long> start, Out<int> columns, Out<double> values
 ) {
@@ -169,14 +169,14 @@ DEVICE void sort_rows(const Stage& stage, int most, Source source, In<long long>
 }
 
 #define KERNELS(G)                                                                                                       \
-    extern "C" __global__ void sort_##G(                                                                                 \
+    ENTRY sort_##G(                                                                                                      \
         STAGE, int most, ROOMS, In<long long> start, const int* from_columns, const double* from_values, int* columns,   \
         double* values                                                                                                   \
     ) {                                                                                                                  \
         const Found found{THESE_ROOMS, start, from_columns, from_values, 0};                                             \
         sort_rows<G>(THIS_STAGE, most, found, start, columns, values);                                                   \
     }                                                                                                                    \
-    extern "C" __global__ void sort_halves_##G(                                                                          \
+    ENTRY sort_halves_##G(                                                                                               \
         STAGE, int most, ROOMS, In<long long> lengths, In<int> from_columns, In<double> from_values,                     \
         In<long long> first, In<Image> images, In<long long> start, int* columns, double* values                         \
     ) {                                                                                                                  \
@@ -189,7 +189,7 @@ KERNELS(16)
 KERNELS(32)
 
 // Some of those rows with their columns as they come, a block each.
-extern "C" __global__ void gather_halves(
+ENTRY gather_halves(
     In<int> which, ROOMS, In<long long> lengths, In<int> from_columns, In<double> from_values, In<long long> first,
     In<Image> images, In<long long> start, int* columns, double* values
 ) {
@@ -206,7 +206,7 @@ extern "C" __global__ void gather_halves(
 // below + i; other columns are left alone. To `wrong` come as many as have no mirror image: above the diagonal those that
 // find none, below it those that were not found. The arrays of values may be the same; if they are not, those without a
 // mirror image are not written below the diagonal.
-extern "C" __global__ void mirror(
+ENTRY mirror(
     int rows, int width, In<long long> start, In<int> columns, const double* from, double* values, int below,
     unsigned long long* wrong
 ) {
@@ -246,7 +246,7 @@ extern "C" __global__ void mirror(
 
 // Entries above the diagonal, in rooms or compressed: how many each column has, and the rank of each among those, by chance. Row
 // i has its diagonal in column first + i. 8 bytes an entry, and an atomic addition in L2.
-extern "C" __global__ void rank_mirrored(
+ENTRY rank_mirrored(
     int rows, int width, int first, In<long long> lengths, In<int> columns, ROOMS, Out<int> counts, Out<int> ranks
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
@@ -259,7 +259,7 @@ extern "C" __global__ void rank_mirrored(
 
 // Images of entries above the diagonal in columns low .. high, column after column: those of column j begin at begin[j - low]. 16
 // bytes read an entry, and 16 written at once: those of a column come from rows close to each other, so they meet in L2.
-extern "C" __global__ void scatter_images(
+ENTRY scatter_images(
     int rows, int width, int first, In<long long> lengths, In<int> columns, In<double> values, ROOMS, In<int> ranks,
     int low, int high, In<long long> begin, Out<Image> images
 ) {
@@ -275,7 +275,7 @@ extern "C" __global__ void scatter_images(
 }
 
 // Images that other chunks have sent, among those of own entries: of row i behind begin[i], by rank. Columns move by `shift`.
-extern "C" __global__ void place_images(
+ENTRY place_images(
     long long count, In<int> of_rows, In<int> columns, In<double> values, In<int> ranks, int shift, In<long long> begin,
     Out<Image> images
 ) {
@@ -284,9 +284,7 @@ extern "C" __global__ void place_images(
 }
 
 // Images in two arrays, rows less `first`.
-extern "C" __global__ void split_images(
-    long long count, In<Image> images, int first, Out<int> rows, Out<double> values
-) {
+ENTRY split_images(long long count, In<Image> images, int first, Out<int> rows, Out<double> values) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (k >= count) return;
     const Image image = images[k];
@@ -295,14 +293,14 @@ extern "C" __global__ void split_images(
 }
 
 // Other numbers for columns, in place: those before `end` move by `shift`, and the n-th from there on is names[n].
-extern "C" __global__ void rename_columns(long long count, int end, int shift, In<int> names, Out<int> columns) {
+ENTRY rename_columns(long long count, int end, int shift, In<int> names, Out<int> columns) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (k < count) columns[k] = columns[k] < end ? columns[k] + shift : names[columns[k] - end];
 }
 
 // Rows of R A P, compressed or in rooms, of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A
 // warp's group of eight lanes a row: they make products of r and the diagonal together, and add them up one after the other.
-extern "C" __global__ void fill_lost(
+ENTRY fill_lost(
     In<long long> start, In<int> columns, Out<double> values, ROOMS, int rows, int below, In<long long> r_start,
     In<int> r_columns, In<double> r_values, In<double> diagonal, double negligible
 ) {

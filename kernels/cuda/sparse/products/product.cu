@@ -199,7 +199,7 @@ DEVICE int sampled_row(int sample, int samples, int rows) {
 
 // Columns of sampled rows, of as many as there are blocks, from `diagonal` + i on in row i. Of longer rows than the table has
 // room for it tells most + 1.
-extern "C" __global__ void count_some(
+ENTRY count_some(
     int rows, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest, int diagonal,
     Out<int> counts
 ) {
@@ -213,7 +213,7 @@ extern "C" __global__ void count_some(
 }
 
 // Entries of sampled rows, of as many as there are threads.
-extern "C" __global__ void lengths_of_some(int rows, In<long long> start, Out<int> lengths) {
+ENTRY lengths_of_some(int rows, In<long long> start, Out<int> lengths) {
     const int samples = gridDim.x * blockDim.x, sample = blockIdx.x * blockDim.x + threadIdx.x;
     const int i = sampled_row(sample, samples, rows);
     lengths[sample] = static_cast<int>(start[i + 1] - start[i]);
@@ -301,7 +301,7 @@ DEVICE void fill_rows(
 }
 
 // Rows from their rooms to their places; those that have none are another kernel's. `width` threads a row.
-extern "C" __global__ void move_rows(
+ENTRY move_rows(
     int rows, int width, ROOMS, In<int> from_columns, In<double> from_values, In<long long> start, Out<int> columns,
     Out<double> values
 ) {
@@ -319,14 +319,14 @@ extern "C" __global__ void move_rows(
 #define LEFT In<long long> a_start, In<int> a_columns, In<double> a_values
 
 #define KERNELS(G)                                                                                                       \
-    extern "C" __global__ void count_##G(                                                                                \
+    ENTRY count_##G(                                                                                                     \
         STAGE, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest,                   \
         Out<long long> counts                                                                                            \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
         count_rows<G>(THIS_STAGE, a_start, a_columns, b, bits, most, longest, counts);                                   \
     }                                                                                                                    \
-    extern "C" __global__ void fill_##G(                                                                                 \
+    ENTRY fill_##G(                                                                                                      \
         STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending,                   \
         In<long long> start, Out<int> columns, Out<double> values                                                        \
     ) {                                                                                                                  \
@@ -336,7 +336,7 @@ extern "C" __global__ void move_rows(
             Rooms{0, 0, 0, 0}, EVERY, nullptr, columns, values                                                           \
         );                                                                                                               \
     }                                                                                                                    \
-    extern "C" __global__ void make_##G(                                                                                 \
+    ENTRY make_##G(                                                                                                      \
         STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, ROOMS,            \
         int diagonal, Out<long long> counts, Out<int> columns, Out<double> values                                        \
     ) {                                                                                                                  \
@@ -352,9 +352,7 @@ KERNELS(16)
 KERNELS(32)
 
 // Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
-extern "C" __global__ void add_sorted(
-    In<long long> begin, long long sums, In<long long> order, In<double> products, Out<double> out
-) {
+ENTRY add_sorted(In<long long> begin, long long sums, In<long long> order, In<double> products, Out<double> out) {
     const long long s = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (s >= sums) return;
     double sum = products[order[begin[s]]];

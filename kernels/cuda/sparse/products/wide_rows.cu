@@ -116,7 +116,7 @@ DEVICE void find(const Range& there, const Matrix a, const Matrix b, long long f
     extern __shared__ __align__(16) char memory[];
 
 // lengths[n] of row rows[n] of A B, a block each.
-extern "C" __global__ void __launch_bounds__(THREADS) count_wide(MATRICES, Out<long long> lengths) {
+ENTRY __launch_bounds__(THREADS) count_wide(MATRICES, Out<long long> lengths) {
     OWN_ROW
     Range there{reinterpret_cast<unsigned*>(memory), nullptr, 0, range};
     const int2 ends = limits(a, b, first, last, columns, range);
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_wide(MATRICES, Out<l
 
 // Row rows[n] of A B with ascending columns, a block each, from starts[n] on, where the row before has its end. `room` sums fit
 // into shared memory. `turns`, unless it is null: for each entry the number of its first product, with n above it.
-extern "C" __global__ void __launch_bounds__(THREADS) fill_wide(
+ENTRY __launch_bounds__(THREADS) fill_wide(
     MATRICES, int room, In<long long> starts, In<long long> lengths, Out<int> out_columns, double* out_values,
     long long* turns
 ) {

@@ -109,7 +109,7 @@ DEVICE void make(
 }
 
 #define KERNELS(NAME, STAGED)                                                                                            \
-    extern "C" __global__ void make_##NAME(                                                                              \
+    ENTRY make_##NAME(                                                                                                   \
         STAGE, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values                  \
     ) {                                                                                                                  \
         make<STAGED>(                                                                                                    \

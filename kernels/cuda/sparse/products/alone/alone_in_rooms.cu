@@ -85,7 +85,7 @@ DEVICE void make(
 }
 
 #define KERNEL(ROOM)                                                                                                     \
-    extern "C" __global__ void make_##ROOM(                                                                              \
+    ENTRY make_##ROOM(                                                                                                   \
         STAGE, In<long long> a_start, In<int> a_columns, In<double> a_values, RIGHT, In<double> b_values, int bits,      \
         int most, int diagonal, Out<long long> counts, Out<int> columns, Out<double> values                              \
     ) {                                                                                                                  \
