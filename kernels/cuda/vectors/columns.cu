@@ -1,7 +1,7 @@
 // Vectors side by side, the columns of an array (columns, items): their products with each other, and combinations of them.
 // Items are a multiple of SLICE, as of all vectors in storage order.
 //
-// Tensor cores multiply: of an 8 x 4 matrix lane l has row l / 4 and column l % 4, of a 4 x 8 one column l / 4 and row
+// Tensor cores make products: of an 8 x 4 matrix lane l has row l / 4 and column l % 4, of a 4 x 8 one column l / 4 and row
 // l % 4, and of their product row l / 4 and columns 2 (l % 4) and the one after. So each lane loads its numbers from
 // memory in 16 bytes, and none goes through shared memory.
 
@@ -13,8 +13,8 @@ constexpr int WARPS = 4;            // of a block that makes products
 constexpr int STEP = 16;            // items that a warp takes at once: 128 bytes of a column
 constexpr int DOWN = 5;             // eights of columns of s with which a warp makes products
 constexpr int ACROSS = 3;           // and of t
-constexpr int OUTPUTS = 3;          // eights of columns that a warp combines
-constexpr int FOURS = 9;            // fours of columns of s that a warp has requested at once
+constexpr int ITEMS = 4;            // items of which a thread makes combinations
+constexpr int OUTPUTS = 4;          // and how many of each
 constexpr int TOGETHER = 4;         // columns whose residuals a thread makes, which reads the weights of items once for them
 
 struct __align__(2 * sizeof(real)) Pair {
@@ -108,51 +108,49 @@ ENTRY block_sums(In<double> partials, int blocks, int count, Out<double> out) {
     out[number] = sum;
 }
 
-// t = keep t + s C: 8 (used + columns) bytes an item. table: rows of C that are not zero, `fours` times four, in the order in
-// which lanes have them, (eights of columns, fours, 32), and then their columns of s. The warps of a block have
-// `groups` parts of the columns of t, each for the same items, and have read all of s there before any of t is written: t may
-// be columns of s.
-ENTRY __launch_bounds__(256, 2) combine(
-    double keep, const real* s, In<double> table, int fours, real* t, int columns, int groups, long long items
+// t = keep t + s C on tiles of `tile` items: 8 (used + columns) bytes an item. table: the columns of s that C has rows for,
+// an even number of places, and these rows, of a multiple of OUTPUTS columns. A tile is in shared memory before any of t is
+// written, so t may be columns of s.
+ENTRY combine(
+    double keep, const real* s, In<double> table, int count, real* t, int columns, long long items, int tile
 ) {
+    extern __shared__ double from_s[];
     next_may_start();
     wait_for_last_launch();
-    const int lane = lane_number(), warp = threadIdx.x / SLICE, tiles = blockDim.x / SLICE / groups;
-    const int eights = (columns + 7) / 8, of_group = (eights + groups - 1) / groups, eight = warp % groups * of_group;
-    const int count = min(of_group, eights - eight), row = 8 * eight + lane / 4;
-    const double* places = table + static_cast<long long>(eights) * fours * SLICE + lane % 4;
-    const int pair = lane / 8 + 4 * (lane / 4 % 2);   // so that lanes of a row write what lies side by side
-    const long long stride = static_cast<long long>(gridDim.x) * tiles * STEP;
-    for (long long block = static_cast<long long>(blockIdx.x) * tiles * STEP; block < items; block += stride) {
-        const long long first = block + warp / groups * STEP, item = first + 2 * pair, written = first + 2 * (lane % 4);
-        const bool there = first < items;
-        double sums[2][OUTPUTS][2] = {};
-        if (keep != 0.0 && there)
-            UNROLLED for (int v = 0; v < OUTPUTS; ++v)
-                if (v < count && row + 8 * v < columns)
-                    UNROLLED for (int half = 0; half < 2; ++half) {
-                        const double2 before = pair_at(t + (row + 8 * v) * items + written + 8 * half);
-                        sums[0][v][half] = keep * before.x;
-                        sums[1][v][half] = keep * before.y;
-                    }
-        for (int begin = 0; there && begin < fours; begin += FOURS) {
-            double2 of_s[FOURS];
-            UNROLLED for (int k = 0; k < FOURS; ++k)
-                if (begin + k < fours) of_s[k] = pair_at(s + static_cast<long long>(__ldg(places + 4 * (begin + k))) * items + item);
-            UNROLLED for (int k = 0; k < FOURS; ++k)
-                UNROLLED for (int v = 0; v < OUTPUTS; ++v)
-                    if (begin + k < fours && v < count) {
-                        const double factor = __ldg(table + (static_cast<long long>(eight + v) * fours + begin + k) * SLICE + lane);
-                        multiply(sums[0][v], factor, of_s[k].x);
-                        multiply(sums[1][v], factor, of_s[k].y);
-                    }
+    const int lanes = tile / ITEMS, lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
+    const int width = (columns + OUTPUTS - 1) / OUTPUTS * OUTPUTS;
+    const double* c = table + (count + count % 2);
+    for (long long first = static_cast<long long>(blockIdx.x) * tile; first < items; first += static_cast<long long>(gridDim.x) * tile) {
+        __syncthreads();
+        for (int k = group; k < count; k += groups) {
+            const real* column = s + static_cast<long long>(__ldg(table + k)) * items + first;
+            UNROLLED for (int m = 0; m < ITEMS; ++m) {
+                const int i = lane + m * lanes;
+                from_s[k * tile + i] = first + i < items ? static_cast<double>(column[i]) : 0.0;
+            }
         }
-        if (groups > 1) __syncthreads();
-        UNROLLED for (int v = 0; v < OUTPUTS; ++v)
-            if (there && v < count && row + 8 * v < columns)
-                UNROLLED for (int half = 0; half < 2; ++half)
-                    set_pair(t + (row + 8 * v) * items + written + 8 * half, sums[0][v][half], sums[1][v][half]);
-        if (groups > 1) __syncthreads();
+        __syncthreads();
+        for (int j = group * OUTPUTS; j < columns; j += groups * OUTPUTS) {
+            double sums[ITEMS][OUTPUTS] = {};
+            if (keep != 0.0)
+                UNROLLED for (int m = 0; m < ITEMS; ++m)
+                    UNROLLED for (int u = 0; u < OUTPUTS; ++u)
+                        if (first + lane + m * lanes < items && j + u < columns)
+                            sums[m][u] = keep * t[(j + u) * items + first + lane + m * lanes];
+            for (int k = 0; k < count; ++k) {
+                const double2* factors = reinterpret_cast<const double2*>(c + k * width + j);
+                const double2 low = __ldg(factors), high = __ldg(factors + 1);
+                const double factor[OUTPUTS] = {low.x, low.y, high.x, high.y};
+                UNROLLED for (int m = 0; m < ITEMS; ++m) {
+                    const double value = from_s[k * tile + lane + m * lanes];
+                    UNROLLED for (int u = 0; u < OUTPUTS; ++u) sums[m][u] = fma(value, factor[u], sums[m][u]);
+                }
+            }
+            UNROLLED for (int m = 0; m < ITEMS; ++m)
+                UNROLLED for (int u = 0; u < OUTPUTS; ++u)
+                    if (first + lane + m * lanes < items && j + u < columns)
+                        t[(j + u) * items + first + lane + m * lanes] = sums[m][u];
+        }
     }
 }
 

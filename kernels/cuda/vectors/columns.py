@@ -12,13 +12,13 @@ from dsolver.kernels.formats.layout import SLICE, Array
 
 FILE: Final = "vectors/columns.cu"
 THREADS: Final = 256
-WARPS, STEP, DOWN, ACROSS, OUTPUTS, TOGETHER = 4, 16, 5, 3, 3, 4  # as columns.cu has them
+WARPS, STEP, DOWN, ACROSS, ITEMS, OUTPUTS, TOGETHER = 4, 16, 5, 3, 4, 4, 4  # as columns.cu has them
 PRODUCT_BLOCKS: Final = 396
 """Most blocks that make products: three for each multiprocessor of an H200, as many as run at once."""
 RESIDUAL_BLOCKS: Final = 264  # most for the residuals of all columns: two for each, as many as run at once
 COMBINE_BLOCKS: Final = 4224  # most blocks that combine columns
-MOST_OUTPUTS: Final = 8 * OUTPUTS * THREADS // SLICE
-"""Columns that are combined at once: all warps of a block have some of each item's."""
+MOST_ITEMS: Final = 128  # items of a block's tile of combinations, at most
+SHARED: Final = 48 * 1024  # bytes of shared memory that every launch may have
 
 
 def gram(s: Array, t: Array, weights: Array | None = None, weighted: int = 0) -> Array:
@@ -56,27 +56,18 @@ def _add(partials: Array, out: Array) -> None:
 
 
 def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None:
-    if len(t) > MOST_OUTPUTS and keep == 0.0:
-        s = s.copy()  # of which t may be a part
-    used = np.flatnonzero(c.any(axis=1))
-    for first in range(0, len(t), MOST_OUTPUTS):
-        _combine(keep, s, used, c[used, first : first + MOST_OUTPUTS], t[first : first + MOST_OUTPUTS])
-
-
-def _combine(keep: float, s: Array, used: npt.NDArray[np.int64], c: npt.NDArray[np.float64], t: Array) -> None:
-    (count, columns), items = c.shape, t.shape[1]
-    fours, eights = -(-count // 4), -(-columns // 8)
-    padded = np.zeros((4 * fours, 8 * eights))
-    padded[:count, :columns] = c
-    table = np.empty(padded.size + 4 * fours)  # factors and places in one copy
-    table[: padded.size] = padded.reshape(fours, 4, eights, 8).transpose(2, 0, 3, 1).ravel()
-    table[padded.size :] = np.resize(used, 4 * fours)
-    groups = -(-eights // OUTPUTS)
-    tiles = max(1, 4 // groups)
-    grid = (min(COMBINE_BLOCKS, -(-items // (tiles * STEP))),)
-    arguments: tuple[Any, ...] = (np.float64(keep), s, cupy.asarray(table), np.int32(fours), t)
-    arguments += (np.int32(columns), np.int32(groups), np.int64(items))
-    kernel(FILE, "combine", type_of(s))(grid, (SLICE * groups * tiles,), arguments)
+    used, (columns, items) = np.flatnonzero(c.any(axis=1)), t.shape
+    count, tile = len(used), MOST_ITEMS
+    while 8 * tile * count > SHARED:
+        tile //= 2
+    groups, width = -(-columns // OUTPUTS), -(-columns // OUTPUTS) * OUTPUTS
+    table = np.zeros(count + count % 2 + count * width)  # places and factors in one copy
+    table[:count] = used
+    table[count + count % 2 :].reshape(count, width)[:, :columns] = c[used]
+    grid, threads = (min(COMBINE_BLOCKS, -(-items // tile)),), min(THREADS, tile // ITEMS * groups)
+    arguments: tuple[Any, ...] = (np.float64(keep), s, cupy.asarray(table), np.int32(count), t)
+    arguments += (np.int32(columns), np.int64(items), np.int32(tile))
+    kernel(FILE, "combine", type_of(s))(grid, (threads,), arguments, shared_mem=8 * tile * count)
 
 
 def times(d: Array, s: Array, t: Array) -> None:
