@@ -124,5 +124,5 @@ def _volumes_of(backend: Backend, _: int, layout: Layout, source: Source) -> Any
 def with_added(backend: Backend, _: int, layout: Layout, source: Any, volumes: Any, *added: Any, lift: int) -> Any:
     """A block of the lifted source times the volumes, where these are not zero, and what is added."""
     volumes = backend.asarray(volumes)
-    found = backend.xp.where(volumes > 0.0, backend.vectors.unload(layout, source) * volumes, 0.0)
+    found = backend.xp.where(volumes > 0.0, backend.vectors.unload(layout, source), 0.0) * volumes
     return found + times(backend.asarray(added[0]), lift) if added else found
