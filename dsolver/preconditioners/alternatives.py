@@ -1,6 +1,7 @@
 """Alternatives to what "auto" has chosen, for solves that are slow or come to a bad end."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -21,7 +22,14 @@ FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 
 """Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
 is 60, 50 and 130 of these (of Chebyshev's "amg"), and of Jacobi's that of "amg" or of incomplete factors."""
 
-PRODUCTS: Final = {"mg": 4.0, "amg": 4.0, "chebyshev": 3.0, "ilu0": 3.0, "jacobi": 2.0, "none": 2.0}
+PRODUCTS: Final[Mapping[type[Preconditioner], float]] = {
+    Multigrid: 7.0,
+    Algebraic: 4.0,
+    Chebyshev: 3.0,
+    ILU0: 3.0,
+    Jacobi: 2.0,
+    Identity: 2.0,
+}
 """Products with A that take as long as an iteration with each."""
 
 SURELY: Final = 2.0
@@ -76,7 +84,7 @@ def alternative_to(
 
 
 def factors_for(
-    other: Alternative, problem: Problem, device: str, further: float
+    taken: Preconditioner, other: Alternative, problem: Problem, device: str, further: float
 ) -> tuple[Alternative | None, Alternative | None]:
     """Factors of a matrix in place of the alternative, and after it.
 
@@ -89,7 +97,7 @@ def factors_for(
     cost = None if sure else in_products(problem, device)
     if cost is None:
         return None, None
-    now, later = PRODUCTS[other.taken], PRODUCTS[other.name]
+    now, later = PRODUCTS[type(taken)], PRODUCTS[type(other.m)]
     if cost <= now * min(SURELY * further, ENOUGH):
         return replace(other, name="direct", m=Direct(), further=math.ceil(cost / now)), None
     return None, Alternative(taken=other.name, name="direct", m=Direct(), further=math.ceil(cost / later))

@@ -15,6 +15,7 @@ from dsolver.grid.partition import Partition
 from dsolver.matrices.chunks.plan import cut_like
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.alternatives import Alternative
+from dsolver.preconditioners.rent import Rent
 from dsolver.problems import Problem
 from dsolver.program.plan import Plan, Wishes
 from dsolver.program.solve import Solve
@@ -41,6 +42,7 @@ class Session:
         unnamed: address of its cluster, where no argument has named one; else "".
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
         factored: why M has become factors of the matrix; "" where it has not.
+        rent: what solves have cost without these.
         reserve: factors, where M has taken the place of a slow one and may be slow, too; else None.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
@@ -64,6 +66,7 @@ class Session:
         self.unnamed = client.scheduler.address if client and setup.client is None else ""
         self.refused = self.factored = ""
         self.reserve: Alternative | None = None
+        self.rent = Rent()
         runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         if runtime.device != likely:  # other preconditioners suit it
             self.first = setup.wishes(problem, runtime.device)
@@ -225,7 +228,7 @@ class Session:
         with self.in_use():
             self.with_recovery(lambda: self.system.exchange(plan, reuse=reuse, keep=keep))
             self.first = plan.wishes
-            self.refused, self.factored, self.reserve = "", "", None
+            self.refused, self.factored, self.reserve, self.rent = "", "", None, Rent()
             self.took = time.perf_counter() - began
 
     def take_values(self, problem: Problem) -> None:

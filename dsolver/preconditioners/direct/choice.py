@@ -31,6 +31,12 @@ RATE: Final = {"cpu": 4.0, "cuda": 0.1}
 GPU products are far quicker, factors are not."""
 SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 40)
 """Fill of factors of a matrix for whose least squares there may be others."""
+LATER: Final = Fill(entries=1e7, products=4e9)
+"""Fill of factors that are made where many solves have one matrix: with more, each takes 10 ms of one core."""
+STORED: Final = 12.0
+"""Products with A that take as long as to order and to store as many entries of factors as A has: 8 to 15 for grids in
+a plane, 11 to 35 for their matrices."""
+BESIDE: Final = 4.0  # products with A that take as long as a solve beside what its factors do
 ENTRIES: Final = 1.5e7
 PRODUCTS: Final = 6e9
 """Entries of factors, and multiplications, that SuperLU makes in a second: 0.8 to 1.3 of the time of 20³, 30³ and 40³
@@ -40,7 +46,7 @@ points and of 100² and 300². Multiplications are about the squares of a row's 
 def entries_of(problem: Problem) -> int:
     """Entries of the whole matrix."""
     if isinstance(problem, MatrixProblem):
-        return problem.entries
+        return problem.entries if problem.elimination is None else problem.elimination.entries
     x, y, z = problem.grid
     return len(problem.offsets) * x * y * z
 
@@ -92,19 +98,37 @@ def in_products(problem: Problem, device: str) -> float | None:
 
     A function has none: those of the matrix near it are a preconditioner.
     """
-    if not isinstance(problem, MatrixProblem) or problem.elimination is None or problem.operator is not None:
+    if not isinstance(problem, MatrixProblem) or problem.operator is not None:
         return None
-    found = problem.elimination.within(LAST)
-    each = RATE[device] * problem.elimination.entries * (_speed(problem) if device == "cpu" else 1.0)
-    return None if found is None else found.products / each
+    found = _found(problem, LAST)
+    return None if found is None else found.products / _rate(problem, device)
 
 
-def _speed(problem: MatrixProblem) -> float:
+def have_paid(problem: Problem, spent: float, solves: int) -> bool:
+    """Whether factors, made at first, would have cost no more on a CPU than so many solves without them have.
+
+    `spent`: products with A that took as long as these. Fill is counted up to a power of two of them, and so not often.
+    """
+    entries, rate = entries_of(problem), _rate(problem, "cpu")
+    products = min(LATER.products, rate * 2.0 ** math.ceil(math.log2(spent)))
+    found = _found(problem, Fill(entries=LATER.entries, products=products))
+    if found is None:
+        return False
+    filled = found.entries / entries
+    return found.products / rate + STORED * filled + solves * (filled + BESIDE) <= spent
+
+
+def _rate(problem: Problem, device: str) -> float:
+    """Multiplications that make large factors in the time of a product with A."""
+    return RATE[device] * entries_of(problem) * (_speed(problem) if device == "cpu" else 1.0)
+
+
+def _speed(problem: Problem) -> float:
     """Speed of the library that makes the factors, over that of SuperLU, as far as is known in this process."""
     dtype = np.dtype(np.complex128 if problem.complex else np.float64)
-    kind = Kind(symmetric=not problem.asymmetry, mirrored=problem.mirrored, positive=not problem.indefinite)
-    entries = 0 if problem.elimination is None else problem.elimination.entries
-    name = chosen(dtype, kind, entries, gpu=False)
+    mirrored = not isinstance(problem, MatrixProblem) or problem.mirrored
+    kind = Kind(symmetric=not problem.asymmetry, mirrored=mirrored, positive=not problem.indefinite)
+    name = chosen(dtype, kind, entries_of(problem), gpu=False)
     return 1.0 if name is None else LIBRARIES[name].speed
 
 
@@ -113,16 +137,12 @@ def may_be_last(problem: Problem) -> bool:
 
     Memory aside, which is looked at by those who make them.
     """
-    if isinstance(problem, MatrixProblem):
-        return _fits(problem, LAST)
-    return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(LAST)
+    return _fits(problem, LAST)
 
 
 def may_be_for_least_squares(problem: Problem) -> bool:
     """Whether factors for least squares may be made there: of twice as many rows, with several times the fill."""
-    if isinstance(problem, MatrixProblem):
-        return _fits(problem, SQUARES)
-    return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(SQUARES)
+    return _fits(problem, SQUARES)
 
 
 def _products_of_grid(problem: Problem) -> float:
@@ -133,10 +153,17 @@ def _products_of_grid(problem: Problem) -> float:
 
 def _as_products(problem: MatrixProblem, many: int) -> Fill:
     """Fill of factors that take no more multiplications than so many products with A."""
-    entries = 0 if problem.elimination is None else problem.elimination.entries
-    return Fill(entries=LARGE, products=float(many * entries))
+    return Fill(entries=LARGE, products=float(many * entries_of(problem)))
 
 
-def _fits(problem: MatrixProblem, most: Fill) -> bool:
-    """Whether the matrix is here, and its factors are within a bound."""
-    return problem.elimination is not None and problem.elimination.within(most) is not None
+def _fits(problem: Problem, most: Fill) -> bool:
+    """Whether the factors of a grid, or of a matrix that is here, are within a bound."""
+    return _found(problem, most) is not None
+
+
+def _found(problem: Problem, most: Fill) -> Fill | None:
+    """Fill of the factors of a grid, or of a matrix that is here; None beyond a bound."""
+    if isinstance(problem, MatrixProblem):
+        return None if problem.elimination is None else problem.elimination.within(most)
+    found = Fill(entries=fill_of(problem), products=_products_of_grid(problem))
+    return found if found.within(most) else None

@@ -60,6 +60,8 @@ def attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) ->
         failed = next((end for end in ends if not end.converged), Status.CONVERGED)
         if session.system.renewal is renewal:  # with one M from beginning to end
             renewal.solved(slowest.residuals, converged=failed is Status.CONVERGED)
+            if failed is Status.CONVERGED and not loads[0].begun.excess.closed:
+                session.rent.pay(loads[0].begun.chosen, slowest.iterations, len(loads))
         watch.end(str(failed), slowest.iterations, slowest.true_residual)
         x = _solved_columns(session, started)
     ended = _Ended(

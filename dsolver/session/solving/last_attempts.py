@@ -1,6 +1,7 @@
 """Last attempts of solves that ended badly: factors of the whole matrix, and factors for least squares."""
 
 import math
+import time
 from dataclasses import replace
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ def needs_factors(solution: Solution, options: Options) -> bool:
 
 def take_factors(session: Session, why: str) -> bool:
     """Take factors of the matrix for M where "auto" may and there is room; whether it does; why: for notes."""
+    began = time.perf_counter()
     with session.in_use():
         given, first = session.given, session.first
         done = isinstance(session.wishes.m, Direct) and session.spec.method == FOR_FACTORS
@@ -49,8 +51,18 @@ def take_factors(session: Session, why: str) -> bool:
             return False
         if not _made(session, **factors):
             return False
+        session.took = time.perf_counter() - began
     session.factored = why
     return True
+
+
+def buy_factors(session: Session) -> None:
+    """Take factors of the matrix on CPUs once many solves have cost as much as these."""
+    rent, first = session.rent, session.first
+    free = first.free and first.method is None and session.problem.singular is False
+    if free and session.runtime.device == "cpu" and rent.is_due(session.given):
+        take_factors(session, rent.note)
+        rent.end()
 
 
 def needs_least_squares(solution: Solution, options: Options) -> bool:

@@ -94,7 +94,7 @@ def _alternatives(
     assert other is not None  # else no solve ends as slow
     if not factors:
         return [other], None
-    instead, reserve = factors_for(other, session.given, session.runtime.device, further)
+    instead, reserve = factors_for(chosen, other, session.given, session.runtime.device, further)
     return [other] if instead is None else [instead, other], reserve
 
 

@@ -105,6 +105,7 @@ def _lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:
 
 def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     """Solve for right-hand sides at once, or one by one where that ends with another method to take, or M to keep."""
+    last_attempts.buy_factors(session)
     found = _together(session, pairs, options)
     if found is None:
         found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
