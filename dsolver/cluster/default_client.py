@@ -25,13 +25,13 @@ def open_client() -> Client | None:
     distributed: Any = sys.modules.get("distributed")
     if distributed is None:  # a client has imported it
         return None
-    import dask
-
-    if dask.config.get("scheduler", None) not in OF_A_CLUSTER or _in_a_task(distributed):
-        return None
     try:
         client: Client = distributed.default_client()
     except ValueError:
+        return None
+    import dask
+
+    if dask.config.get("scheduler", None) not in OF_A_CLUSTER or _in_a_task(distributed):
         return None
     return None if client.asynchronous or client.status != "running" else client
 

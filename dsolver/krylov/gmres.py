@@ -57,7 +57,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._basis: list[Field] = []
         self._z: list[Field] = []
         self._products: list[Scalar] = []
-        self._grow(restart)
+        self._length = restart
         self._v, self._mv, self._following = (engine.field(layout) for _ in range(3))
         self._moved, self._free = engine.field(layout), engine.field(layout)
         self._scale = engine.scalar(0.0)
@@ -97,7 +97,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         """Move x, and begin a basis with the true residual, or with the one that is set."""
         if self._small.size:
             if self._small.norm > STALLED * self._small.beta and self._length < self._most:
-                self._grow(min(2 * self._length, self._most))
+                self._length = min(2 * self._length, self._most)
             self.residual()
         else:
             self._dot(self.r, self.r, self.rr)
@@ -107,16 +107,19 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._clear(self._v)  # whose values times zero are added: there must be no NaN from a solve that broke down
         self._set((self._scale, 1.0 / norm if norm else 0.0))
 
-    def _grow(self, length: int) -> None:
-        """Have room for a basis of so many vectors, and make the next ones as long."""
+    def _make_room(self, column: int) -> None:
+        """Have room for a vector of the basis: as many again as there are, since few solves fill a basis."""
+        if column < len(self._basis):
+            return
         engine, layout = self._engine, self._layout
-        self._length, more = length, range(length - len(self._basis))
+        more = range(max(column + 1, min(2 * len(self._basis), self._length)) - len(self._basis))
         self._basis += [engine.field(layout) for _ in more]
         self._z += [engine.field(layout) for _ in more] if self._flexible else []
         self._products += [engine.coefficient() for _ in more]
 
     def _products_of(self, column: int, *, recorded: bool, measured: bool) -> tuple[float, ...]:
         """Run the step of a column; its entries of Hessenberg's matrix, the last one squared."""
+        self._make_room(column)
         engine, watched = self._engine, (*self._products[: column + 1], self.rr)
         step, ready = StepInParts((self.multiply, Orthogonalization(self, column))), self._ran
         self._ran = True

@@ -117,8 +117,8 @@ def matrix(
     solved = solved_matrix(rows, look, symmetric)
     solved = replace(solved, notes=(*notes, *solved.notes, *of_sizes(rows, look)))
     whole = problem_of(solved, name, order=order, formats=formats, block=block)
-    if block == 1 and block_size is None and isinstance(partition, str):
-        whole = replace(whole, block=_found_block(whole, chunks))
+    if block == 1 and block_size is None and isinstance(partition, str) and (found := _found_block(whole, chunks)) > 1:
+        whole = replace(whole, block=found)
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
 
 
@@ -178,6 +178,8 @@ def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixP
         if partition == "graph":
             return in_parts(problem, int(chunks))
         chunks = consecutive.sizes[0]
+    if chunks is None and partition == "rows":
+        return problem
     sizes = None if chunks is None else (_extents(chunks, problem.grid[0]), (1,), (1,))
     return replace(problem, chunks=sizes, partition="graph" if partition == "graph" else "rows")
 

@@ -1,7 +1,6 @@
-"""Rent that solves pay for having no factors, until these are bought: ski rental."""
+"""Rent of solves without factors, until these are bought: ski rental."""
 
 import math
-from typing import final
 
 from dsolver.preconditioners.alternatives import PRODUCTS
 from dsolver.preconditioners.base import Preconditioner
@@ -10,9 +9,8 @@ from dsolver.problems import Problem
 from dsolver.units import counted
 
 
-@final
 class Rent:
-    """What solves with one matrix have cost without factors of it, in products with A.
+    """Cost of solves with one matrix without factors of it, in products with A.
 
     Factors are bought when, made at first, they would have cost no more by now. However many solves are to come, all
     then take at most about twice as long as with the better of both (R. M. Karp, On-line algorithms versus off-line

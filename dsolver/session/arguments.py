@@ -40,7 +40,7 @@ def problem_for(A: Any, setup: Setup, b: Any = None) -> Any:
     m, client = setup.M, client_of(setup)
     there = m is None or isinstance(m, str) or (isinstance(m, Preconditioner) and m.can.everywhere)
     where: Any = {"engine": setup.engine, "device": setup.device, "kernels": setup.kernels}
-    connected = partial(connect, client, **where) if client_of(setup, everywhere=there) else None
+    connected = partial(connect, client, **where) if client and client_of(setup, everywhere=there) else None
     return problem_of(A, gpu=on_gpu_here(setup), near=setup.M_from, b=b, client=client, connected=connected)
 
 
@@ -123,7 +123,7 @@ def check_sendable(m: Preconditioner, problem: Problem) -> None:
 
 def on_gpu_here(setup: Setup) -> bool:
     """Whether a solve is set up on the GPU of this process, as far as can be told before it is connected."""
-    here = client_of(setup) is None and setup.kernels == "auto" and setup.device in ("auto", "cuda")
+    here = setup.kernels == "auto" and setup.device in ("auto", "cuda") and client_of(setup) is None
     return here and isinstance(find_gpu(), Gpu)
 
 

@@ -42,7 +42,7 @@ class Session:
         unnamed: address of its cluster, where no argument has named one; else "".
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
         factored: why M has become factors of the matrix; "" where it has not.
-        rent: what solves have cost without these.
+        rent: the cost of solves without these.
         reserve: factors, where M has taken the place of a slow one and may be slow, too; else None.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.

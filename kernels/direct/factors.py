@@ -193,9 +193,8 @@ class _Scaled:
 
     def _typed(self, matrix: Any) -> Any:
         """A matrix in the value type of the factors, with columns in ascending order."""
-        made = matrix.astype(self.dtype)
-        made.sort_indices()
-        return made
+        made = matrix if matrix.dtype == self.dtype else matrix.astype(self.dtype)
+        return made if made.has_sorted_indices else made.sorted_indices()  # values may be those of A
 
     def _with(self, made: Factors, *, nearby: bool) -> ScaledFactors:
         return ScaledFactors(made, self._left, self._right, self.dtype, nearby=nearby, gpu=self.gpu)

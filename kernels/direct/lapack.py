@@ -52,10 +52,20 @@ def _near(a: Any, dtype: Any) -> Lapack | None:
     return made if left <= NEAR * np.linalg.norm(b) else None
 
 
+def _full(a: Any, dtype: Any) -> Any:
+    """All places of a CSR array without repeated entries; `toarray` in columns takes a transpose and ten times as long.
+
+    Of 50 rows that is a tenth of a solve.
+    """
+    full = np.zeros(a.shape, dtype, order="F")
+    full[np.repeat(np.arange(a.shape[0]), np.diff(a.indptr)), a.indices] = a.data
+    return full
+
+
 def _made(a: Any, dtype: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error", LinAlgWarning)
         try:
-            return lu_factor(a.astype(dtype).toarray(order="F"), overwrite_a=True, check_finite=False)
+            return lu_factor(_full(a, dtype), overwrite_a=True, check_finite=False)
         except LinAlgWarning as error:
             raise SingularError(str(error)) from error

@@ -75,9 +75,10 @@ def stored(
     kind: npt.NDArray[np.integer],
 ) -> Stored:
     """Storage that samples would take; length: blocks of each row; width, kind: of each sampled slice."""
-    rest = -length.shape[1] % WINDOW
-    windows = (np.pad(length, ((0, 0), (0, rest))) if rest else length).reshape(-1, WINDOW)
-    longest = np.sort(windows, axis=1)[:, LANES - 1 :: LANES]  # of each octet
+    samples, stretch = length.shape
+    windows = np.zeros((samples, -(-stretch // WINDOW) * WINDOW), length.dtype)
+    windows[:, :stretch] = length
+    longest = np.sort(windows.reshape(-1, WINDOW), axis=1)[:, LANES - 1 :: LANES]  # of each octet
     octets = int(longest.sum()) * LANES * block * block / max(1, entries)
     return in_slices(block, entries, int(length.sum()), width, kind, octets)
 

@@ -227,6 +227,7 @@ def test_the_forecast_counts_the_vectors_of_each_method() -> None:
     method: Any
     for method, traits in METHODS.items():
         with dsolver.Solver(problem, method=method, restart=4, M=None, device="cpu") as solver:
+            solver.solve(np.random.default_rng(0).standard_normal(problem.shape), maxiter=4)  # a basis is filled
             running: Any = solver._session.program
             held = sum(
                 sum(array.nbytes for array in field.items.values()) for field in fields_of(running._program.method)

@@ -75,8 +75,10 @@ def _with_own_saves(options: Options, number: int) -> Options:
 def _in_range(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     """Solve for right-hand sides, of which any that are too small or too large are multiplied by a power of two."""
     lift = session.lift
-    lifted = [(times(b, lift), x0) for b, x0 in pairs] if lift else pairs
     try:
+        if not lift:
+            return _solved(session, pairs, options)
+        lifted = [(times(b, lift), x0) for b, x0 in pairs]
         return _lowered(_solved(session, lifted, replace(options, atol=times(options.atol, lift))), lift)
     except OutOfRangeError as error:
         exponent = error.exponent
