@@ -21,6 +21,7 @@ from dsolver.errors import ClusterError, DsolverError, in_a_line
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # errors of a standard output that is a file on a disk
 INTERRUPTED: Final = 128 + signal.SIGINT  # the exit status of a command that Ctrl-C has ended, by the shells' rule
+UNREAD: Final = 128 + signal.SIGPIPE  # and of one whose reader has gone, as `| head -1` does
 
 COMMANDS: Final = {
     "hpcg": ("hpcg.command", "command", "Run the HPCG benchmark's procedure."),
@@ -91,15 +92,23 @@ def told() -> Iterator[None]:
         raise ClusterFailure(str(error)) from error
     except DsolverError as error:
         raise CommandFailure(str(error)) from error
+    except BrokenPipeError as error:
+        _close_stdout()
+        raise click.exceptions.Exit(UNREAD) from error
     except OSError as error:
         if error.filename is not None:  # a file of the user's that nothing has looked at before
             raise CommandFailure(f"cannot use {in_a_line(str(error.filename))}: {error.strerror}") from error
         if error.errno not in NO_ROOM:
             raise
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # or Python would end with this error once more
+        _close_stdout()
         raise CommandFailure(f"cannot write to standard output: {error.strerror}") from error
     except MemoryError as error:
         raise CommandFailure(f"memory does not suffice: {error}; take a smaller grid, or more machines") from error
+
+
+def _close_stdout() -> None:
+    """Write to nowhere from now on, or Python would end with the error of this one once more."""
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 class Commands(click.Group):

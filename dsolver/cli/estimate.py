@@ -74,7 +74,7 @@ def command(
         dtype=dtype,
         precond_dtype=precond_dtype,
     )
-    if not alone:
-        click.echo(repr(found))
     if json_file is not None:
         files.write_json(json_file, json.dumps(found.to_dict(), indent=1))
+    if not alone:
+        click.echo(repr(found))

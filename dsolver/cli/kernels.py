@@ -18,8 +18,8 @@ SIZE: Final = 40  # points along each axis, a multiple of 8: as many as make lev
 @click.command("warm")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
-def warm(kinds: tuple[str, ...], device: str) -> None:
-    r"""Compile the kernels of some kinds of solves, by small solves of each, for images and nodes of clusters.
+def warm(kinds: tuple[str, ...], device: str) -> None:  # \b below is a character that click looks for
+    """Compile the kernels of some kinds of solves, by small solves of each, for images and nodes of clusters.
 
     \b
     grids         diffusion on a box, by multigrid
@@ -31,7 +31,7 @@ def warm(kinds: tuple[str, ...], device: str) -> None:
     Without a KIND all of them. What is compiled is kept in the folders for caches of dsolver and CuPy
     (DSOLVER_CACHE, CUPY_CACHE_DIR), where later runs of this user find it. Wheels with machine code for this GPU have
     nothing to compile. On a GPU a large system may have a few kernels more to compile.
-    """
+    """  # noqa: D301
     wrong = [kind for kind in kinds if kind not in KINDS]
     if wrong:
         raise InputError(f"no such kind: {wrong[0]!r}; choose from {', '.join(KINDS)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -33,7 +34,14 @@ def open_client() -> Client | None:
 
     if dask.config.get("scheduler", None) not in OF_A_CLUSTER or _in_a_task(distributed):
         return None
-    return None if client.asynchronous or client.status != "running" else client
+    return None if client.asynchronous or client.status != "running" or left_by_fork(client) else client
+
+
+def left_by_fork(client: Client) -> bool:
+    """Whether the client is that of the process that this one was forked from: no thread here would bring answers."""
+    loop: Any = getattr(client.loop, "asyncio_loop", None)
+    thread = getattr(loop, "_thread_id", None)  # of asyncio's loops; a fork copies the number, but not the thread
+    return thread is not None and all(thread != here.ident for here in threading.enumerate())
 
 
 def _in_a_task(distributed: Any) -> bool:

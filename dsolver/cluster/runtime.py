@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dsolver.cluster import crew, devices, versions
+from dsolver.cluster.default_client import left_by_fork
 from dsolver.cluster.nannies import bear_with_nannies
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import LocalProgram, RunningProgram, S
@@ -148,6 +149,10 @@ def check_client(client: Any) -> None:
         raise InputError(f"client must be a dask.distributed Client, as of Client(address_or_cluster), not {client!r}")
     if client.asynchronous:
         raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
+    if left_by_fork(client):
+        raise InputError(
+            "the client is that of the process that this one was forked from: make one here, as Client(address)"
+        )
 
 
 def _agreeing(client: Client, wanted: str, workers: tuple[str, ...]) -> devices.Devices:

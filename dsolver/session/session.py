@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from dsolver import kernels
-from dsolver.cluster.runtime import Runtime, connect
+from dsolver.cluster.runtime import Runtime, check_client, connect
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
@@ -132,9 +132,13 @@ class Session:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Use for one solve or update at a time. InputError: in use or closed; ClusterError: its client is closed."""
+        """Use for one solve or update at a time.
+
+        InputError: in use, closed, or taken into another process by a fork; ClusterError: its client is closed.
+        """
         program = self.program  # raises if it is closed
         client = self.runtime.client
+        check_client(client)
         if client is not None and client.status == "closed":
             raise ClusterError("the client of this Solver is closed: open a new one with another client")
         if not self._lock.acquire(blocking=False):

@@ -582,6 +582,29 @@ def test_an_interrupt_ends_a_cluster_of_our_own_quietly() -> None:
     assert outcome(said) == ["error: interrupted"]
 
 
+def test_a_reader_that_has_gone_takes_no_file_with_it(tmp_path: Path) -> None:
+    """The exit status was that of a solve that has not converged, and nothing was in --json."""
+    command = [
+        sys.executable,
+        "-m",
+        "dsolver",
+        "solve",
+        "--problem",
+        "poisson7",
+        *GRID,
+        "--json",
+        str(tmp_path / "x.json"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        said = running.stderr.read()
+    assert running.returncode == 141, "as after any command whose pipe is broken"
+    assert outcome(said) == []
+    assert json.loads((tmp_path / "x.json").read_text())["converged"]
+
+
 def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(*_: Any) -> None:
         raise KeyError("a fault of ours")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import dask
@@ -89,3 +91,21 @@ def test_other_calls_take_it_too(client: Client) -> None:
     assert np.allclose(x, dsolver.cg(PROBLEM, B, client=client)[0], atol=1e-6)
     assert len(dsolver.estimate(PROBLEM).workers) == 2
     assert len(dsolver.estimate(PROBLEM, client=False).workers) == 1
+
+
+def solve_in_a_fork(client: Client, solver: dsolver.Solver) -> None:
+    """Solves in a process that was forked: without a client, with one of the parent's, and with a Solver."""
+    assert "worker" not in engine_of_a_solve()
+    for solve in (partial(dsolver.solve, PROBLEM, client=client), solver.solve):
+        with pytest.raises(InputError, match="was forked from"):
+            solve(B)
+
+
+def test_a_forked_process_waits_for_no_answer_of_the_client_that_it_was_forked_with(client: Client) -> None:
+    with dsolver.Solver(PROBLEM, M="jacobi", client=client) as solver:
+        child = multiprocessing.get_context("fork").Process(target=solve_in_a_fork, args=(client, solver))
+        child.start()
+        child.join(60.0)
+        child.kill()
+        assert child.exitcode == 0
+        assert solver.solve(B).converged

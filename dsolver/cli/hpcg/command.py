@@ -94,10 +94,10 @@ def command(
     with place.runtime() as runtime, shown as report, progress.announced(begun, unless=report):
         result = benchmark.run(runtime, options, report or progress.Phases())
         workers = runtime.workers_used(prod(result.chunks))
-    if not outputs.alone:
-        show(result, workers, quiet=outputs.quiet)
     if outputs.json_file is not None:
         files.write_json(outputs.json_file, result.to_json())
     files.write_spans(result.spans, outputs.spans_file, outputs.trace_file)
+    if not outputs.alone:  # last, for a reader of stdout may go
+        show(result, workers, quiet=outputs.quiet)
     if result.valid is False:
         ctx.exit(1)

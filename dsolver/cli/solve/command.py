@@ -201,11 +201,11 @@ def tell(problem: Problem, found: Solution | Sequence[Solution], outputs: Output
     """Write the files that tell of one solution or several, and show them; out: the file of x."""
     solutions = [found] if isinstance(found, Solution) else found
     files.write_spans((span for solution in solutions for span in solution.spans), None, outputs.trace_file)
-    if not (outputs.quiet or outputs.alone):
-        show(solutions, out)
     if outputs.json_file is not None:
         facts = [facts_of(problem, solution) for solution in solutions]
         files.write_json(outputs.json_file, json.dumps(facts[0] if isinstance(found, Solution) else facts, indent=1))
+    if not (outputs.quiet or outputs.alone):  # last, for a reader of stdout may go
+        show(solutions, out)
     worst = next((solution.status for solution in solutions if not solution.converged), solutions[0].status)
     click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=outputs.alone)
 
