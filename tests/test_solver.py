@@ -196,6 +196,18 @@ def test_update_takes_a_matrix_whose_chunks_would_be_others(parts: Any) -> None:
             np.testing.assert_allclose(solver @ x, a @ x, atol=1e-12)
 
 
+def test_update_fixes_other_cells_in_the_chunks_of_a_flow() -> None:
+    """Rows of other lengths, for which chunks that were asked for would be others."""
+    one, grid = np.ones((12, 10)), (12, 10)
+    flow: Any = {"velocity": (1.0, -0.5), "chunks": (2, 1)}
+    held = np.zeros(grid, dtype=bool)
+    with Solver(problems.diffusion(grid, fixed=(held, 2.0), **flow), device="cpu", client=False) as solver:
+        held = np.arange(120).reshape(grid) < 35
+        solver.update(fixed=(held, 2.0))
+        expected = dsolver.solve(problems.diffusion(grid, fixed=(held, 2.0), **flow), one, device="cpu", client=False)
+        np.testing.assert_allclose(solver.solve(one).x, expected.x, rtol=1e-7)
+
+
 def fails(*_: Any) -> Any:
     raise ZeroDivisionError
 

@@ -115,8 +115,10 @@ def cut_like(problem: MatrixProblem, before: MatrixProblem) -> MatrixProblem:
     """The matrix with the rows of each chunk that another one has there, unless others were given, or split a node."""
     assert before.chunks is not None
     sizes: Any = before.chunks[0]
-    given = problem.matrix is None or problem.chunks is not None or problem.fields or problem.grid != before.grid
-    if given or any(size % problem.block for size in sizes):
+    asked = [each.chunks if each.of_grid is None else each.of_grid.chunks for each in (problem, before)]
+    free = asked[0] is None or (before.of_grid is not None and asked[0] == asked[1])
+    alike = problem.matrix is not None and not problem.fields and problem.grid == before.grid
+    if not (free and alike) or any(size % problem.block for size in sizes):
         return problem
     if before.numbers is None:
         return replace(problem, chunks=before.chunks)
