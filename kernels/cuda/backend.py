@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.csr.complex_rows import CudaComplexRows
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
 from dsolver.kernels.cuda.launch import foresight, readback, tables
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import device_property
 from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors.vectors import vectors

@@ -6,9 +6,8 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
-from dsolver.kernels.cuda.launch.readback import Asked
+from dsolver.kernels.cuda.launch.readback import Asked, counters
 from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

@@ -8,10 +8,8 @@ import numpy as np
 from dsolver.kernels.cpu.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
 from dsolver.kernels.cuda.amg.points import coarse_before
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
-from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import THREADS, device_property, for_each, kernel
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 

@@ -12,10 +12,8 @@ from dsolver.kernels.cuda.amg import couplings, pmis, points
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.boxes import box_rows, open_rows
 from dsolver.kernels.cuda.amg.interpolation import extended_interpolation, paths
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import for_each
-from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import device_property, for_each
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse import selection, windows
 from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.sparse.blocks import products as block_products

@@ -7,10 +7,8 @@ import numpy as np
 
 from dsolver.kernels.colorings.graph import Graph, of_pairs
 from dsolver.kernels.cpu.colorings import colors as host
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import for_each
-from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import device_property, for_each
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 

@@ -7,9 +7,8 @@ import numpy as np
 
 from dsolver.kernels.cpu.csr.complex_look import MirrorImages, RowParts, RowSums
 from dsolver.kernels.cpu.csr.complex_rows import ComplexRows
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.setup import GeneralSetup

@@ -3,9 +3,8 @@
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.components import SOLID, Numbering

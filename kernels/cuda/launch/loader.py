@@ -118,6 +118,13 @@ def type_of(values: Any) -> str:
     return _BY_BYTES[values.itemsize]
 
 
+def device_property(name: str) -> int:
+    """A property of the current device."""
+    import cupy
+
+    return int(_properties(cupy.cuda.runtime.getDevice())[name])
+
+
 def loaded() -> int:
     """Number of kernels that this process has asked for so far."""
     return kernel.cache_info().currsize
@@ -132,6 +139,13 @@ def begin(kind: str) -> None:
     if cubins.of_devices() is None:
         first = kinds.KINDS[kind][0]
         first_use.begin(_from_source(first), lambda: wanted_soon(first))
+
+
+@cache
+def _properties(device: int) -> Any:
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(device)
 
 
 @cache

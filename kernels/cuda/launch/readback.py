@@ -1,4 +1,6 @@
-"""Small arrays read back to the host, and work of the host that is deferred until it waits for one.
+"""Counters of kernels, small arrays read back to the host, and work that the host defers until it waits for one.
+
+A set-up of seven levels has eighty counters. Zeros of their own would each be a launch, 10 us of the host's time.
 
 A copy to memory that is not page-locked takes 5 us more than one to memory that is. While a long kernel runs, the host
 stores what is there: one for the finest level runs as long as that takes.
@@ -19,6 +21,16 @@ from dsolver.kernels.formats.layout import Array
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _ALIGNMENT: Final = 8
 LARGEST: Final = 1 << 17  # bytes that page-locked memory is kept for
+ROOM: Final = 4096  # counters that are set to zero at once
+
+
+class _Counters(threading.local):
+    """Zeros for a thread's last stream that are still unused."""
+
+    def __init__(self) -> None:
+        self.stream: tuple[int, int] | None = None
+        self.zeros: Any = None
+        self.taken = 0
 
 
 class _ReadbackMemory(threading.local):
@@ -33,6 +45,17 @@ class _ReadbackMemory(threading.local):
 
 
 _room: Final = _ReadbackMemory()
+_zeros: Final = _Counters()
+
+
+def counters(count: int) -> Array:
+    """Zeros on the device, int64 (count,), for kernels on the current stream; count is at most `ROOM`."""
+    stream = cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+    if _zeros.stream != stream or _zeros.taken + count > ROOM:
+        _zeros.stream, _zeros.zeros, _zeros.taken = stream, cupy.zeros(ROOM, dtype=np.int64), 0
+    first = _zeros.taken
+    _zeros.taken += count
+    return _zeros.zeros[first : _zeros.taken]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.config import CONFIGS
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import device_property, kernel
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import Slices
 
@@ -199,17 +199,3 @@ def cuts_of(
     found = np.minimum(foreseen_numbers(begins).astype(np.int64), length)
     found = np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
     return np.concatenate([found, length], axis=1)
-
-
-def device_property(name: str) -> int:
-    """A property of the current device."""
-    return int(_properties(cupy.cuda.runtime.getDevice())[name])
-
-
-_known: dict[int, Any] = {}
-
-
-def _properties(device: int) -> Any:
-    if device not in _known:
-        _known[device] = cupy.cuda.runtime.getDeviceProperties(device)
-    return _known[device]

@@ -9,10 +9,8 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import EVERY
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
-from dsolver.kernels.cuda.launch.readback import Asked, Sent
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import THREADS, device_property, for_each, kernel, type_of
+from dsolver.kernels.cuda.launch.readback import Asked, Sent, counters
 from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr

@@ -10,10 +10,8 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import WindowNumbers
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import NOTHING, for_each
-from dsolver.kernels.cuda.launch.readback import Asked, read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import NOTHING, device_property, for_each
+from dsolver.kernels.cuda.launch.readback import Asked, counters, read_back
 from dsolver.kernels.cuda.sparse.starts import starts_of, taken, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr

@@ -6,9 +6,8 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cpu.amg.aggregation.roots import salt_of
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import NOTHING, for_each
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.starts import starts_of, taken
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

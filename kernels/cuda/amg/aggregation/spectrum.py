@@ -6,10 +6,8 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.products import BlockPlaces, blocks_of_rows
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel
-from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, device_property, for_each, kernel
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 

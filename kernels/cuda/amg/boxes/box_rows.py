@@ -9,9 +9,8 @@ import numpy as np
 
 from dsolver.kernels.amg import LatticeBox, Triple, ascending
 from dsolver.kernels.cpu.amg.box_rows import MOST_POINTS, mirrored
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr

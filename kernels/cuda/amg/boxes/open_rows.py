@@ -7,9 +7,8 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import OpenBox, Triple
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr

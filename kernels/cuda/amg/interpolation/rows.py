@@ -5,9 +5,8 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 

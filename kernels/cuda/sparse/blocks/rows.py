@@ -5,9 +5,8 @@ from typing import Any, Final, NamedTuple
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.stages.stages import WARP
 from dsolver.kernels.formats.csr import Csr
 

@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import device_property, kernel
 from dsolver.kernels.cuda.launch.readback import Sent, read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.products.tables import COUNTED, LONGEST, MOST_BITS, SUMMED, Tables
 from dsolver.kernels.cuda.sparse.stages.stages import WARP, Rooms
 from dsolver.kernels.formats.csr import Csr

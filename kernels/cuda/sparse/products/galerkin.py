@@ -18,8 +18,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import Cut
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.readback import Asked, read_back
+from dsolver.kernels.cuda.launch.readback import Asked, counters, read_back
 from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expecting
 from dsolver.kernels.cuda.sparse.products.halves import SIZES, CudaHalves

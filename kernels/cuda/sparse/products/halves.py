@@ -8,9 +8,8 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import Images
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
 from dsolver.kernels.cuda.sparse.products.mirrors import FILE, all_lengths, by_rooms, rank, sort_stages

@@ -7,11 +7,9 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
-from dsolver.kernels.cuda.launch.loader import for_each, kernel
-from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import device_property, for_each, kernel
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
 from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import add_up, starts_of, unfilled

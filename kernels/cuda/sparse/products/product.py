@@ -7,9 +7,8 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products.alone.alone import launch_alone, room_for, suits
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, sampled_of

@@ -6,9 +6,8 @@ from typing import Any, Final, NamedTuple, Self, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.loader import device_property
+from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.formats.layout import Array
 
 WARP: Final = 32
