@@ -25,6 +25,7 @@ RTOL: Final = 1e-10
 """Tolerance by default: fluxes through a face have an error of the residual's size times the length of the grid."""
 MOST_AXES: Final = 3  # axes of a grid at most
 Ends = Literal["faces", "cells"]
+Named = Mapping[str, Any]
 
 
 @final
@@ -73,7 +74,7 @@ def effective_conductivity(
     mask: Any = None,
     active: Any = None,
     spacing: Any = None,
-    bc: Mapping[str, Any] | None = None,
+    bc: Named | None = None,
     **arguments: Unpack[Arguments],
 ) -> Conduction:
     """Effective conductivity of a box of cells along an axis: u is 1 at its first face, 0 at the other one.
@@ -105,12 +106,7 @@ def effective_conductivity(
 
 
 def tortuosity(
-    image: Any,
-    axis: int | str = "x",
-    *,
-    ends: Ends = "faces",
-    bc: Mapping[str, Any] | None = None,
-    **arguments: Unpack[Arguments],
+    image: Any, axis: int | str = "x", *, ends: Ends = "faces", bc: Named | None = None, **arguments: Unpack[Arguments]
 ) -> Tortuosity:
     """Tortuosity of an image of pores along an axis, from steady diffusion through them.
 
@@ -164,13 +160,7 @@ def _entries(kappa: Any) -> Iterator[Any]:
 
 
 def _conduction(
-    like: Any,
-    kappa: Any,
-    axis: int | str,
-    ends: Ends,
-    bc: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
-    arguments: Mapping[str, Any],
+    like: Any, kappa: Any, axis: int | str, ends: Ends, bc: Named | None, options: Named, arguments: Named
 ) -> Conduction:
     """The conduction through κ, with x in the kind of array of another one of the grid's shape."""
     like = without_package("kappa", like.data if hasattr(like, "dims") else like)

@@ -104,9 +104,7 @@ class Backend(ABC):
         """Result of decide(*numbers), of float64 (1,) arrays as Python numbers; foreseen where this thread foresees."""
         return decide(*(float(self.to_host(number)[0]) for number in numbers))
 
-    def answer_of_all(
-        self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]
-    ) -> T:
+    def answer_of_all(self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Any]]) -> T:
         """Result of decide(*sums over all chunks), which `ask` gets from the other ranks; foreseen as `answer` is.
 
         `numbers`: float64 (1,) each, of the chunks of this rank.

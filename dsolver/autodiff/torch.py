@@ -195,11 +195,7 @@ class _TorchSolve(torch.autograd.Function):
 
 
 def _slopes(
-    system: ParametricSystem,
-    parameters: list[torch.Tensor],
-    wanted: list[bool],
-    left: torch.Tensor,
-    right: torch.Tensor,
+    system: ParametricSystem, given: list[torch.Tensor], wanted: list[bool], left: torch.Tensor, right: torch.Tensor
 ) -> list[torch.Tensor | None]:
     """−∂(leftᵀ A right) with respect to each parameter that is wanted."""
     places = tuple(place for place, needed in enumerate(wanted) if needed)
@@ -208,5 +204,5 @@ def _slopes(
         energy: torch.Tensor = system.form(values, left, right)
         return -energy.real
 
-    found = iter(torch.func.grad(form, argnums=places)(*parameters))
+    found = iter(torch.func.grad(form, argnums=places)(*given))
     return [next(found) if needed else None for needed in wanted]

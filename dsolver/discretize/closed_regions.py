@@ -119,12 +119,7 @@ class ClosedRegions:
 
 
 def closed_cells(
-    engine: Engine,
-    coefficients: Coefficients,
-    rule: Diffusion,
-    labels: PerChunk,
-    seen: PerChunk,
-    free: int,
+    engine: Engine, coefficients: Coefficients, rule: Diffusion, labels: PerChunk, seen: PerChunk, free: int
 ) -> ClosedRegions:
     """The closed regions of a grid.
 

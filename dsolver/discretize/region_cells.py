@@ -25,14 +25,7 @@ class RegionCells:
 
 
 def members_of(
-    backend: Backend,
-    _: int,
-    patch: Patch,
-    labels: Any,
-    found: ClosedCells,
-    *,
-    rule: Diffusion,
-    several: bool,
+    backend: Backend, _: int, patch: Patch, labels: Any, found: ClosedCells, *, rule: Diffusion, several: bool
 ) -> RegionCells:
     """A chunk's cells in closed regions, by their labels (nz, ny, nx); several: whether there are other chunks."""
     xp, closed = patch.xp, backend.lattice.places(found.closed, found.among)

@@ -30,28 +30,24 @@ class Unfixed:
 
 
 def unfixed(
-    engine: Engine,
-    problem: Problem,
-    partition: Partition,
-    coefficients: Coefficients | LoadedRows | None,
-    *volumes: PerChunk,
+    engine: Engine, problem: Problem, partition: Partition, given: Coefficients | LoadedRows | None, *volumes: PerChunk
 ) -> Unfixed:
     """Constants that nothing fixes in a problem whose coefficients are prepared. InputError: every cell is left out.
 
     volumes: of the cells of a grid whose rows are those of a matrix.
     """
     rule, singular = problem.rule, problem.singular
-    if rule is not None and isinstance(coefficients, Coefficients):
-        view = coefficients.engine
+    if rule is not None and isinstance(given, Coefficients):
+        view = given.engine
         if isinstance(rule, Diffusion) and rule.masked:
             if singular is not False:
-                return _in_regions(view, coefficients, rule)
-            counts = kept(view, coefficients, rule)
+                return _in_regions(view, given, rule)
+            counts = kept(view, given, rule)
             _check_kept(rule, sum(counts))
             return Unfixed(kept=tuple(counts))
-        singular = singular is not False and not is_grounded(view, coefficients, rule)
-    if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
-        found = closed_pieces(engine, coefficients.blocks, problem.senders or [()], *volumes)
+        singular = singular is not False and not is_grounded(view, given, rule)
+    if singular is not False and isinstance(given, LoadedRows) and not problem.asymmetry:
+        found = closed_pieces(engine, given.blocks, problem.senders or [()], *volumes)
         singular = found.whole
         if found.count and not found.whole:
             return Unfixed(closed=found)

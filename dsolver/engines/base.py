@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 
 Message = tuple[Any, ...]  # arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`
+Messages = Mapping[int, Message]  # messages that have come to a chunk, or go from it, by the other chunk's number
 
 
 class PerChunk(ABC):

@@ -23,6 +23,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 Blocks = Mapping[int, Any]  # blocks by chunk number: arrays of the chunk's shape, or Dask futures of such
+Taking = Callable[Concatenate[P_co, Blocks, Q], R]  # a command that takes blocks
 
 
 class PartsOfArray(Mapping[int, Any]):
@@ -59,24 +60,10 @@ class RunningProgram(ABC, Generic[P_co]):
         """Result of command(program, ...), which runs on every rank at the same time and is equal on all of them."""
 
     @abstractmethod
-    def load(
-        self,
-        name: str,
-        blocks: Blocks,
-        command: Callable[Concatenate[P_co, Blocks, Q], R],
-        *args: Q.args,
-        **named: Q.kwargs,
-    ) -> R:
+    def load(self, name: str, blocks: Blocks, command: Taking[P_co, Q, R], *args: Q.args, **named: Q.kwargs) -> R:
         """Result of command(program, blocks, ...), where ranks get their chunks' blocks; name: for messages."""
 
-    def bring(
-        self,
-        name: str,
-        blocks: Blocks,
-        command: Callable[Concatenate[P_co, Blocks, Q], Any],
-        *args: Q.args,
-        **named: Q.kwargs,
-    ) -> None:
+    def bring(self, name: str, blocks: Blocks, command: Taking[P_co, Q, Any], *args: Q.args, **named: Q.kwargs) -> None:
         """`load` without a result: ranks may do it with what they are called for next, which then raises its errors."""
         self.load(name, blocks, command, *args, **named)
 
@@ -140,14 +127,7 @@ class LocalProgram(RunningProgram[P_co]):
     def call(self, command: Callable[Concatenate[P_co, Q], R], *args: Q.args, **named: Q.kwargs) -> R:
         return self._run(lambda: command(self._there(), *args, **named))
 
-    def load(
-        self,
-        name: str,
-        blocks: Blocks,
-        command: Callable[Concatenate[P_co, Blocks, Q], R],
-        *args: Q.args,
-        **named: Q.kwargs,
-    ) -> R:
+    def load(self, name: str, blocks: Blocks, command: Taking[P_co, Q, R], *args: Q.args, **named: Q.kwargs) -> R:
         return self.call(command, blocks, *args, **named)
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:

@@ -16,10 +16,8 @@ class ConjugateGradientLeastSquares(LeastSquaresMethod):
     rise for a while. ‖A‖ is the largest ‖A p‖ / ‖p‖ that was met.
     """
 
-    def __init__(
-        self, engine: Engine, rows: PerChunk, columns: PerChunk, forward: Any, backward: Any, damp: float
-    ) -> None:
-        super().__init__(engine, rows, columns, forward, backward, damp)
+    def __init__(self, engine: Engine, rows: PerChunk, columns: PerChunk, a: Any, a_t: Any, damp: float) -> None:
+        super().__init__(engine, rows, columns, a, a_t, damp)
         self._q, self._p = engine.field(rows), engine.field(columns)
         self._ss_old, self._qq, self._pp, self._alpha, self._beta = (engine.scalar(0.0) for _ in range(5))
         self._below = engine.scalar(-1.0)

@@ -19,10 +19,8 @@ class LeastSquaresMinimalResidual(LeastSquaresMethod):
     the vectors by which x moves.
     """
 
-    def __init__(
-        self, engine: Engine, rows: PerChunk, columns: PerChunk, forward: Any, backward: Any, damp: float
-    ) -> None:
-        super().__init__(engine, rows, columns, forward, backward, damp)
+    def __init__(self, engine: Engine, rows: PerChunk, columns: PerChunk, a: Any, a_t: Any, damp: float) -> None:
+        super().__init__(engine, rows, columns, a, a_t, damp)
         self._u, self._v, self._h, self._h_bar = self.r, *(engine.field(columns) for _ in range(3))
         self._q = engine.field(rows)
         self._alpha, self._per_alpha, self._u_back = (engine.scalar(0.0) for _ in range(3))
@@ -68,13 +66,7 @@ class LeastSquaresMinimalResidual(LeastSquaresMethod):
         self._settle()
 
     def _half(
-        self,
-        a: Any,
-        x: Field,
-        factors: tuple[Scalar, Scalar],
-        product: Field,
-        y: Field,
-        found: tuple[Scalar, Scalar, Scalar],
+        self, a: Any, x: Field, factors: tuple[Scalar, Scalar], product: Field, y: Field, found: tuple[Scalar, ...]
     ) -> None:
         """y = factor A x + other factor y; its norm, and the factors of the next half."""
         per, keep = factors

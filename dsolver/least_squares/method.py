@@ -17,17 +17,16 @@ class LeastSquaresMethod(ABC):
     Args:
         rows: the `Layout` of every chunk of vectors with an item for each row of A.
         columns: that of vectors with an item for each column.
+        a, a_t: multiply with A and Aᵀ.
 
     Attributes:
         b, r: right-hand side; work space of its length.
         x, s: iterate; work space of its length.
     """
 
-    def __init__(
-        self, engine: Engine, rows: PerChunk, columns: PerChunk, forward: Any, backward: Any, damp: float
-    ) -> None:
+    def __init__(self, engine: Engine, rows: PerChunk, columns: PerChunk, a: Any, a_t: Any, damp: float) -> None:
         self._engine, self._rows, self._columns = engine, rows, columns
-        self._forward, self._backward, self._damp_value = forward, backward, damp
+        self._forward, self._backward, self._damp_value = a, a_t, damp
         self.b, self.r = engine.field(rows), engine.field(rows)
         self.x, self.s = engine.field(columns), engine.field(columns)
         self._parts = engine.partial_sums()

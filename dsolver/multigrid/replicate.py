@@ -1,6 +1,6 @@
 """Coarse levels that live whole on every owner while the finer one is distributed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.distributed.halo import gather_layout, gather_senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.grid.box import Box, Triple
 from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels.backend import Backend
@@ -72,14 +72,7 @@ def _to_hosts(_: Backend, number: int, weights: Any, *, hosts: tuple[int, ...]) 
 
 
 def _joined(
-    backend: Backend,
-    host: int,
-    own: Any,
-    around: Mapping[int, Message],
-    *,
-    count: int,
-    boxes: tuple[Box, ...],
-    grid: Triple,
+    backend: Backend, host: int, own: Any, around: Messages, *, count: int, boxes: tuple[Box, ...], grid: Triple
 ) -> Any:
     """All chunks' rows in one array: float64 (count rows of the whole level,)."""
     nx, ny, nz = grid

@@ -179,9 +179,7 @@ def _cell_weights(space: Embedding, weights: Any) -> dict[Triple, Any] | None:
     if isinstance(weights, Mapping):
         if weights and all(isinstance(value, Real) for value in weights.values()):
             return None
-        whole = {
-            o: np.full(space.shape, values) if isinstance(values, Real) else values for o, values in weights.items()
-        }
+        whole = {o: np.full(space.shape, w) if isinstance(w, Real) else w for o, w in weights.items()}
         return {space.offset(offset): values for offset, values in whole.items()}
     ordered = list(product((-1, 0, 1), repeat=space.dimensions))
     shape, cube = tuple(getattr(weights, "shape", ())), (3,) * space.dimensions

@@ -63,16 +63,7 @@ class Solve(PreparedProgram):
     # -- solving -------------------------------------------------------------------------------------------------------
 
     def load_and_solve(
-        self,
-        blocks: Blocks,
-        guess: Guess,
-        column: int,
-        width: int,
-        lift: int,
-        terms: Terms,
-        seconds: float,
-        *,
-        host: bool,
+        self, b: Blocks, guess: Guess, column: int, width: int, lift: int, terms: Terms, seconds: float, *, host: bool
     ) -> tuple[Started, Blocks | None]:
         """`begin` with the last column, and run a first time slice of all of them, in one call.
 
@@ -84,7 +75,7 @@ class Solve(PreparedProgram):
             seconds: of iterations, as of `Loop.run`.
             host: NumPy arrays are wanted of the solution.
         """
-        begun = self.begin(blocks, guess, column, width, lift)
+        begun = self.begin(b, guess, column, width, lift)
         if not (math.isfinite(begun.b_norm) and math.isfinite(begun.x_norm)):
             return Started(begun=begun), None
         if host and width == 1:

@@ -178,20 +178,11 @@ def _take(i: int, lists: I64, head: I64, after: I64, before: I64) -> None:
 
 @compiled()
 def _joined(
-    p: int,
-    slots: I64,
-    begin: int,
-    elements: int,
-    variables: int,
-    pool: I64,
-    used: int,
-    first: I64,
-    size: I64,
-    mark: I64,
+    p: int, slots: I64, begin: int, elements: int, rows: int, pool: I64, used: int, first: I64, size: I64, mark: I64
 ) -> int:
     """Make the element of p: its variables, and those of its elements, which it absorbs. Returns the pool's new end."""
     mark[p] = p
-    for k in range(begin + elements, begin + elements + variables):
+    for k in range(begin + elements, begin + elements + rows):
         if mark[slots[k]] != p:
             mark[slots[k]] = p
             pool[used] = slots[k]
@@ -209,19 +200,10 @@ def _joined(
 
 @compiled()
 def _count_outside(
-    p: int,
-    members: I64,
-    weights: I64,
-    slots: I64,
-    start: I64,
-    elements: I64,
-    size: I64,
-    mass: I64,
-    left: I64,
-    stamp: I64,
+    p: int, rows: I64, weights: I64, slots: I64, start: I64, elements: I64, size: I64, mass: I64, left: I64, stamp: I64
 ) -> None:
     """Count the rows that each element of the members has outside of them."""
-    for i in members:
+    for i in rows:
         if weights[i] == 0:
             continue
         for k in range(start[i], start[i] + elements[i]):

@@ -16,6 +16,7 @@ from dsolver.kernels.formats.octets import LANES, WINDOW
 
 STRETCH: Final = 256  # rows of blocks of a sample: what is sorted together
 MOST_SAMPLES: Final = 64
+Integers = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +68,7 @@ def samples_of(rows: int, most: int = MOST_SAMPLES) -> Samples:
     return Samples(count=most, stretch=STRETCH, stride=stride)
 
 
-def stored(
-    block: int,
-    entries: int,
-    length: npt.NDArray[np.integer],
-    width: npt.NDArray[np.integer],
-    kind: npt.NDArray[np.integer],
-) -> Stored:
+def stored(block: int, entries: int, length: Integers, width: Integers, kind: Integers) -> Stored:
     """Storage that samples would take; length: blocks of each row; width, kind: of each sampled slice."""
     samples, stretch = length.shape
     windows = np.zeros((samples, -(-stretch // WINDOW) * WINDOW), length.dtype)
@@ -84,12 +79,7 @@ def stored(
 
 
 def in_slices(
-    block: int,
-    entries: int,
-    blocks: int,
-    width: npt.NDArray[np.integer],
-    kind: npt.NDArray[np.integer],
-    octets: float = math.nan,
+    block: int, entries: int, blocks: int, width: Integers, kind: Integers, octets: float = math.nan
 ) -> Stored:
     """As `stored`, of so many blocks of all sampled rows; octets: as of `Stored`, NaN where it is not wanted."""
     wide, near, runs = map(int, np.bincount(kind, width, 3))

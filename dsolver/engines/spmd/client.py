@@ -19,7 +19,7 @@ from dsolver.engines.dask.connection import ANSWER, begun, unanswered, wait_for
 from dsolver.engines.dask.direct import tell_each
 from dsolver.engines.dask.lending import Loans
 from dsolver.engines.redistribution import OtherCut, Redistributed
-from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
+from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S, Taking
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.blocks import RankBlocks, blocks_of, made_by_each
 from dsolver.engines.spmd.calls import GRACE, OccupiedError, OnRanks, RankCalls, answered
@@ -115,27 +115,13 @@ class SpmdProgram(RunningProgram[P_co]):
             if self._calls.waiting:
                 self._calls.all(ranks.stay)
 
-    def bring(
-        self,
-        name: str,
-        blocks: Blocks,
-        command: Callable[Concatenate[P_co, Blocks, Q], Any],
-        *args: Q.args,
-        **named: Q.kwargs,
-    ) -> None:
+    def bring(self, name: str, blocks: Blocks, command: Taking[P_co, Q, Any], *args: Q.args, **named: Q.kwargs) -> None:
         call, held, loans = self._taken(name, blocks, command, args, named)
         self._lent.enter_context(loans.open())
         each = self._calls.own(held)
         self._calls.ahead(ranks.load_rank, self._name, name, call, each=each, heard=self._result, held=held)
 
-    def load(
-        self,
-        name: str,
-        blocks: Blocks,
-        command: Callable[Concatenate[P_co, Blocks, Q], R],
-        *args: Q.args,
-        **named: Q.kwargs,
-    ) -> R:
+    def load(self, name: str, blocks: Blocks, command: Taking[P_co, Q, R], *args: Q.args, **named: Q.kwargs) -> R:
         call, held, loans = self._taken(name, blocks, command, args, named)
         with self._or_end(), loans.open():
             return self._result(self._calls.with_blocks(ranks.load_rank, held, name, call))

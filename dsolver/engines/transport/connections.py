@@ -237,15 +237,13 @@ def sent(futures: Iterable[Future[None]]) -> None:
             raise PeerError("the connections were closed while a frame was sent") from error
 
 
-def exchanged(
-    connections: Connections, frames: Mapping[int, bytes], sizes: Mapping[int, int] | int
-) -> dict[int, bytes]:
+def exchanged(links: Connections, frames: Mapping[int, bytes], sizes: Mapping[int, int] | int) -> dict[int, bytes]:
     """Frames sent to some peers, and one received of each that has a size; the same for all who are sent one."""
-    sending = [connections.send(peer, [memoryview(frame)]) for peer, frame in frames.items()]
+    sending = [links.send(peer, [memoryview(frame)]) for peer, frame in frames.items()]
     found = {}
     for peer, size in (dict.fromkeys(frames, sizes) if isinstance(sizes, int) else sizes).items():
         data = bytearray(size)
-        connections.receive(peer, [memoryview(data)])
+        links.receive(peer, [memoryview(data)])
         found[peer] = bytes(data)
     sent(sending)
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Message, PerChunk
+from dsolver.engines.base import Messages, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
@@ -55,6 +55,6 @@ class ApRows:
     parts: SplitRows  # of Rᵀ, by own coarse points and those of other chunks
     # for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and their
     # diagonal.
-    lists: Mapping[int, Message]
+    lists: Messages
     sent: Mapping[int, I64]  # for each of them, the numbers of the rows within this chunk, ascending
     factor: Csr

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders, reach_of
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes, Cut
@@ -108,7 +108,7 @@ def _ap(
     rows: LevelRows,
     diagonal: F64,
     p: SentRows,
-    around: Mapping[int, Message],
+    around: Messages,
     restriction: DistributedRows | None = None,
     *,
     bounds: Bounds,
@@ -164,8 +164,8 @@ def _coarsened(
     ap: ApRows,
     origin: I64,
     near: F64,
-    around: Mapping[int, Message],
-    readers: Mapping[int, Message] | None = None,
+    around: Messages,
+    readers: Messages | None = None,
     *,
     bounds: Bounds,
     keep: bool,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
@@ -79,7 +79,7 @@ class _Values:
     """Values of A P, and for each other chunk that is to have some, these and the diagonal of their rows."""
 
     values: F64
-    lists: Mapping[int, Message]
+    lists: Messages
 
 
 def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Products) -> _Values:
@@ -92,14 +92,7 @@ def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Pr
 
 
 def _galerkin_again(
-    backend: Backend,
-    number: int,
-    diagonal: F64,
-    kept: Products,
-    ap: _Values,
-    around: Mapping[int, Message],
-    *,
-    definite: bool,
+    backend: Backend, number: int, diagonal: F64, kept: Products, ap: _Values, around: Messages, *, definite: bool
 ) -> BroughtRows:
     amg = backend.amg
     values = {number: ap.values} if around else {}

@@ -47,18 +47,12 @@ def chunk_matrix(
 
 
 def narrowed_matrix(
-    backend: Backend,
-    _: int,
-    matrix: ChunkMatrix,
-    stencil: ConstantStencil | None = None,
-    *,
-    depth: int,
-    swept: bool = True,
+    backend: Backend, _: int, a: ChunkMatrix, stencil: ConstantStencil | None = None, *, depth: int, swept: bool = True
 ) -> AtLevel:
     """A `ChunkMatrix` of float64 in the backend's value type: not made once more, since half of that is waiting."""
     sell = backend.format("sell")
-    local = sell.narrowed(matrix.local, swept=swept) if stencil is None else backend.stencil.matrix(stencil)
-    return at_level(depth, replace(matrix, local=local, ghost=sell.narrowed_halo(matrix.ghost)))
+    local = sell.narrowed(a.local, swept=swept) if stencil is None else backend.stencil.matrix(stencil)
+    return at_level(depth, replace(a, local=local, ghost=sell.narrowed_halo(a.ghost)))
 
 
 def raised_rows(_: Backend, __: int, weights: Any, factors: Any, *, offsets: Offsets) -> Any:

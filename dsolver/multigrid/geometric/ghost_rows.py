@@ -1,10 +1,10 @@
 """Ghost rows of a chunk: the matrix rows in the layers around it, which P and PᵀAP at its own points depend on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.grid.box import DIRECTIONS, Offsets, Triple
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
@@ -43,7 +43,7 @@ def with_ghosts(
     backend: Backend,
     number: int,
     weights: Any,
-    around: Mapping[int, Message] | None = None,
+    around: Messages | None = None,
     *,
     partition: Partition,
     coarser: tuple[Triple, Offsets] | None = None,

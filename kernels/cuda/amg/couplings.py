@@ -40,14 +40,7 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
 
 
 def coarse_couplings(
-    a: Csr,
-    bits: Array,
-    state: Array,
-    below: int,
-    names: Callable[[], Array],
-    *,
-    every: bool = False,
-    loose: bool = False,
+    a: Csr, bits: Array, state: Array, below: int, names: Callable[[], Any], *, every: bool = False, loose: bool = False
 ) -> Csr:
     """See `dsolver.kernels.cpu.amg.extended_interpolation.coarse_couplings`.
 

@@ -98,9 +98,7 @@ class CudaForesight(Foresight):
         self._given.append(made)
         return made
 
-    def answer_of_all(
-        self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]
-    ) -> T:
+    def answer_of_all(self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Any]]) -> T:
         """See the function `answer_of_all`."""
         if self._known is None or len(self._given) >= len(self._known):
             made = ask()
@@ -199,7 +197,7 @@ def answer(decide: Callable[..., T], *values: Array) -> T:
     return decide(*arrived)
 
 
-def answer_of_all(ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]) -> T:
+def answer_of_all(ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Any]]) -> T:
     """Result of `ask`, or foreseen: see `Backend.answer_of_all`."""
     return ask() if _here.now is None else _here.now.answer_of_all(ask, decide, numbers)
 

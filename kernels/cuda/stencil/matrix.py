@@ -132,17 +132,15 @@ class CudaTransfer(Format):
         grid, planes = self.down
         arguments = (*self.arguments, self._beside(r, h), self.transfer.coarse.position, rc, planes)
         name, _ = STAR_KERNELS[self.around is not None]
-        launch_early(
-            function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype)
-        )
+        run, dtype = function(name, self.vectors.type_name), self.vectors.dtype
+        launch_early(run, grid, (STAR_THREADS,), arguments, star_bytes(dtype))
 
     def star_up(self, r: Array, h: Array, xc: Array, x: Array) -> None:
         grid, planes = self.up
         arguments = (*self.arguments, self._beside(r, h), xc[SLICE:], x[SLICE:], planes)
         _, name = STAR_KERNELS[self.around is not None]
-        launch_early(
-            function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype)
-        )
+        run, dtype = function(name, self.vectors.type_name), self.vectors.dtype
+        launch_early(run, grid, (STAR_THREADS,), arguments, star_bytes(dtype))
 
     def _beside(self, r: Array, h: Array) -> Any:
         """r as the kernels take it: with its halo, whose items may lie apart, where there are neighbors."""

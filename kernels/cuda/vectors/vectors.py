@@ -78,9 +78,8 @@ class CudaVectors(Vectors):
         rows = layout.position
         block = cupy.empty(len(rows), dtype=x.dtype)
         if size := len(rows):
-            launch_early(
-                kernel("vectors/vectors.cu", "gather", type_of(x)), *grid_of(size), (rows, x, block, np.int64(size))
-            )
+            gather = kernel("vectors/vectors.cu", "gather", type_of(x))
+            launch_early(gather, *grid_of(size), (rows, x, block, np.int64(size)))
         return block.reshape(layout.shape, order="F")
 
     def unload_turned(self, layout: Layout, x: Array) -> Array:

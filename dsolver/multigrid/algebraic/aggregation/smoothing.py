@@ -3,14 +3,13 @@
 D is the smoother's, (a_ii + Σ_j |a_ij|) / 2: so a few bad elements of a mesh do not decide about all others.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
@@ -54,7 +53,7 @@ def _smoothed(
     rows: LevelRows,
     measures: Measures,
     p: SentRows,
-    around: Mapping[int, Message],
+    around: Messages,
     graph: NodeGraph | None = None,
     near: Any = None,
     *,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders, numbers_of, receivers_of, senders_of
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
@@ -43,7 +43,7 @@ class Members:
     own: NodesOfOwner  # the nodes whose roots are own ones
     # for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
     at: Mapping[int, I64]
-    lists: Mapping[int, Message]  # the same, the roots and the nodes' rows of the near-null space
+    lists: Messages  # the same, the roots and the nodes' rows of the near-null space
     named: tuple[int, ...]
 
 
@@ -52,7 +52,7 @@ class AggregateBlocks:
     """Q and R of a chunk's aggregates."""
 
     # for each other chunk that owns nodes of them, the numbers of their aggregates, and their rows of Q.
-    answers: Mapping[int, Message]
+    answers: Messages
     aggregates: I64  # int64, the numbers of the aggregates of the own nodes among them
     q: F64  # float64 (nodes, size k), these nodes' rows of Q
     near: F64  # float64 (k roots, k), the near-null space of the coarser level
@@ -111,14 +111,7 @@ def _count(_: Backend, __: int, members: Members) -> float:
 
 
 def _blocks(
-    backend: Backend,
-    number: int,
-    rows: LevelRows,
-    members: Members,
-    around: Mapping[int, Message],
-    *,
-    bounds: Bounds,
-    size: int,
+    backend: Backend, number: int, rows: LevelRows, members: Members, around: Messages, *, bounds: Bounds, size: int
 ) -> AggregateBlocks:
     """Q and R of own aggregates; bounds: of the aggregates."""
     amg, vectors, own = backend.amg, rows.near.shape[1], members.own
@@ -161,7 +154,7 @@ def _tentative(
     rows: LevelRows,
     members: Members,
     blocks: AggregateBlocks,
-    answers: Mapping[int, Message],
+    answers: Messages,
     *,
     size: int,
     bounds: Bounds,

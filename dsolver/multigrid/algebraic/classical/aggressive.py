@@ -7,7 +7,6 @@ couplings follow lines. Interpolation has two stages, P = P₁ P₂ (Yang, Numer
 the first pass from those of the second, through all others, and all points from those of the first.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import GhostExchange, numbers_of, reach_of
-from dsolver.engines.base import Message, PerChunk
+from dsolver.engines.base import Messages, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import UNDECIDED
@@ -149,21 +148,12 @@ def _to_fewer(
 
 
 def _second_graph(
-    backend: Backend,
-    number: int,
-    rows: LevelRows,
-    bits: Any,
-    numbers: I64,
-    couplings: CouplingsAround,
-    *,
-    bounds: Bounds,
+    backend: Backend, number: int, rows: LevelRows, bits: Any, numbers: I64, coupled: CouplingsAround, *, bounds: Bounds
 ) -> SecondGraph:
-    window, amg, around = rows.window, backend.amg, couplings.rows
+    window, amg, around = rows.window, backend.amg, coupled.rows
     (first, last), own = own_bounds(bounds, number), window.own_of(numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
-    found = amg.paths(
-        rows.matrix, chosen, window.below, bits, couplings.places, around.matrix, around.window.size, PATHS
-    )
+    found = amg.paths(rows.matrix, chosen, window.below, bits, coupled.places, around.matrix, around.window.size, PATHS)
     made = DistributedRows(window=around.window, matrix=found).tight(amg)
     among, leads = amg.leads(found.start, found.values)
     return SecondGraph(
@@ -175,7 +165,7 @@ def _second_graph(
     )
 
 
-def _points(_: Backend, __: int, second: SecondGraph, wanted: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
+def _points(_: Backend, __: int, second: SecondGraph, wanted: Messages, *, bounds: Bounds) -> LevelRows:
     """The coarse points of the first pass as rows, whose values are not read."""
     window = second.seen.window
     sends = tuple((reader, numbers - window.first) for reader, (numbers,) in sorted(wanted.items()))
@@ -199,9 +189,7 @@ def _columns(_: Backend, __: int, p: DistributedRows, *, bounds: Bounds) -> Seen
     return Seen.of(bounds, p.window)
 
 
-def _answers(
-    backend: Backend, number: int, p: DistributedRows, wanted: Mapping[int, Message], *, bounds: Bounds
-) -> dict[int, Message]:
+def _answers(backend: Backend, number: int, p: DistributedRows, wanted: Messages, *, bounds: Bounds) -> Messages:
     """Rows of P₂ for the chunks that want them."""
     first = own_bounds(bounds, number)[0]
     return {reader: p.rows(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
@@ -213,7 +201,7 @@ def _product(
     rows: LevelRows,
     p1: DistributedRows,
     p2: DistributedRows,
-    around: Mapping[int, Message],
+    around: Messages,
     *,
     most: int,
 ) -> SentRows:

@@ -1,6 +1,5 @@
 """Strong couplings of a chunk's points to coarse points, which interpolation follows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.engines.base import Message, PerChunk
+from dsolver.engines.base import Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
@@ -24,7 +23,7 @@ class CoarseCouplings:
     """Strong couplings of a chunk's points to coarse ones, and what they were found with."""
 
     rows: DistributedRows  # of the chunk; their window is of coarse points, those of the window of all points
-    lists: Mapping[int, Message]
+    lists: Messages
     numbers: I64  # int64, of every point of the window of all points the number among coarse ones, -1 for fine ones
     states: npt.NDArray[np.int8]  # int8, of these points
     places: npt.NDArray[np.int32]  # int32, of these points the place in the window of coarse ones, -1 for fine ones
@@ -94,7 +93,7 @@ def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: npt.NDAr
     return names if coarse.whole else coarse.places(amg, numbers)
 
 
-def _around(backend: Backend, number: int, own: CoarseCouplings, around: Mapping[int, Message]) -> CouplingsAround:
+def _around(backend: Backend, number: int, own: CoarseCouplings, around: Messages) -> CouplingsAround:
     rows = own.rows.among(backend.amg, *around_it(number, around))
     places = own.places
     if rows.window is not own.rows.window:

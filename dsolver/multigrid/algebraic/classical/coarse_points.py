@@ -15,7 +15,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg import FINE
 from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds
 
 TURNS: Final = {"cuda": 3}
 """Exchanges before the first look at whether points are left, for which a GPU is waited for and ranks agree, as long as
@@ -108,13 +108,7 @@ def _counted(backend: Backend, _: int, rows: LevelRows, splitting: Splitting) ->
 
 
 def _numbered(
-    backend: Backend,
-    number: int,
-    rows: LevelRows,
-    splitting: Splitting,
-    counts: PointCounts,
-    *,
-    bounds: tuple[int, ...],
+    backend: Backend, number: int, rows: LevelRows, splitting: Splitting, counts: PointCounts, *, bounds: Bounds
 ) -> Any:
     """The numbers of own coarse points, -1 for fine ones."""
     own, first = rows.window.own_of(splitting.state), own_bounds(bounds, number)[0]

@@ -9,7 +9,6 @@ sweeps over fine points solve.
 Rᵀ is made, by rows of fine points, as an interpolation of Aᵀ; entries of that are the other half of the symmetric part.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -17,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.multigrid.algebraic.classical.coarse_couplings import coarse_places, coarse_points
@@ -47,7 +46,7 @@ class _RestrictionFactors:
 
     series: Csr  # I - D⁻¹ (Aᵀ)_FF, own rows; columns are places in the window
     first: SentRows  # `SentRows` of the other factor: -D⁻¹ (Aᵀ)_FC, and ones for coarse points
-    lists: Mapping[int, Message]
+    lists: Messages
     p: SentRows
 
 
@@ -82,9 +81,7 @@ def _factors(
     return _RestrictionFactors(series=series, first=of_first, lists=of_first.lists, p=sent(amg, rows, of_p))
 
 
-def _multiplied(
-    backend: Backend, number: int, made: _RestrictionFactors, around: Mapping[int, Message]
-) -> DistributedRows:
+def _multiplied(backend: Backend, number: int, made: _RestrictionFactors, around: Messages) -> DistributedRows:
     whole = made.first.rows.among(backend.amg, *around_it(number, around))
     product = backend.amg.product(made.series, whole.matrix, whole.window.size)
     return DistributedRows(window=whole.window, matrix=product).tight(backend.amg)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders, reach_of, receivers_of
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.numbering import own_number
@@ -51,7 +51,7 @@ class BoxRows:
     rows: Rows  # with columns by their numbers in the grid
     numbers: I64
     share: F64
-    lists: Mapping[int, Message]
+    lists: Messages
     mirrored: bool = False  # whether mirrored entries within the rows are known to be equal
 
 
@@ -155,7 +155,7 @@ def _range_rows(
     backend: Backend,
     number: int,
     box: BoxRows,
-    around: Mapping[int, Message],
+    around: Messages,
     *,
     bounds: Bounds,
     seen: list[list[int]] | None,  # planes of so many points that each range reads of others, where that is known
@@ -211,7 +211,7 @@ class _BoxP:
     """Rows of P by their numbers in the coarser level, and what others get of them."""
 
     rows: Rows
-    lists: Mapping[int, Message]
+    lists: Messages
     # for each of them, the numbers of the rows within this box, ascending.
     sent: Mapping[int, I64] = field(default_factory=dict)
 
@@ -234,9 +234,7 @@ def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Par
     return _BoxP(rows=mine, lists=lists)
 
 
-def _p_of_box(
-    backend: Backend, number: int, box: BoxRows, back: _BoxP, arrived: Mapping[int, Message], *, bounds: Bounds
-) -> _BoxP:
+def _p_of_box(backend: Backend, number: int, box: BoxRows, back: _BoxP, arrived: Messages, *, bounds: Bounds) -> _BoxP:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
     parts = {number: back.rows}
     parts |= {sender: Rows.of_message(part) for sender, part in arrived.items()}
@@ -252,14 +250,7 @@ def _p_of_box(
 
 
 def _between(
-    backend: Backend,
-    number: int,
-    box: BoxRows,
-    p: _BoxP,
-    made: Coarsened,
-    around: Mapping[int, Message],
-    *,
-    bounds: Bounds,
+    backend: Backend, number: int, box: BoxRows, p: _BoxP, made: Coarsened, around: Messages, *, bounds: Bounds
 ) -> Coarsened:
     first, last = own_bounds(bounds, number)
     numbers, parts = [box.numbers], [p.rows.selected(backend.amg, columns=(first, last))]

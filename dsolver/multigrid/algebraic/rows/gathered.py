@@ -3,7 +3,7 @@
 Values of its vectors are gathered by `dsolver.multigrid.replicate`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
@@ -34,7 +34,7 @@ def _to_hosts(backend: Backend, _: int, made: Any, *, hosts: tuple[int, ...]) ->
     return dict.fromkeys(hosts, (*made.rows_to_send(backend.amg).message, made.origin, made.near.ravel()))
 
 
-def _joined(backend: Backend, _: int, parts: Mapping[int, Message], *, bounds: Bounds, halves: bool) -> BroughtRows:
+def _joined(backend: Backend, _: int, parts: Messages, *, bounds: Bounds, halves: bool) -> BroughtRows:
     amg, sizes = backend.amg, [last - first for first, last in pairwise(bounds)]
     rows = DistributedRows.of(amg, (0, bounds[-1]), 0, Rows.joined([Rows.of_message(part) for part in parts.values()]))
     near = [part[-1].reshape(size, -1) for part, size in zip(parts.values(), sizes, strict=True) if size]

@@ -1,10 +1,9 @@
 """Rows of a window's ghosts: sent by the chunks that own them, and put among a chunk's own rows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
@@ -17,7 +16,7 @@ class SentRows:
     """Rows of a matrix that a chunk has made, and messages for the chunks that get some."""
 
     rows: DistributedRows
-    lists: Mapping[int, Message]
+    lists: Messages
 
 
 def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool = False) -> SentRows:
@@ -37,7 +36,7 @@ def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
     return engine.deliver(made.at("lists"), senders, ROWS)
 
 
-def around_it(number: int, around: Mapping[int, Message]) -> tuple[list[Rows], list[Rows]]:
+def around_it(number: int, around: Messages) -> tuple[list[Rows], list[Rows]]:
     """Rows of the chunks before this one, and behind it, of messages that begin with rows."""
     found = {sender: Rows.of_message(around[sender]) for sender in sorted(around)}
     return [found[c] for c in found if c < number], [found[c] for c in found if c > number]

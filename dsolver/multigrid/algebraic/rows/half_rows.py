@@ -5,7 +5,7 @@ The others are their mirror images, to the bit; where these are another chunk's,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Images
@@ -54,7 +54,7 @@ class HalfRows:
 class RowsBehind:
     """Parts of rows behind a chunk's own ones that follow from its half."""
 
-    lists: Mapping[int, Message]  # for each chunk that has some of them, the entries that it lacks
+    lists: Messages  # for each chunk that has some of them, the entries that it lacks
     sends: tuple[tuple[int, I64], ...]  # for each of them, the own rows that it reads, ascending
 
 
@@ -91,13 +91,7 @@ def _behind(backend: Backend, _: int, half: HalfRows, *, bounds: Bounds) -> Rows
 
 
 def _completed(
-    backend: Backend,
-    _: int,
-    half: HalfRows,
-    sends: tuple[tuple[int, I64], ...],
-    around: Mapping[int, Message],
-    *,
-    bounds: Bounds,
+    backend: Backend, _: int, half: HalfRows, sends: tuple[tuple[int, I64], ...], around: Messages, *, bounds: Bounds
 ) -> LevelRows:
     amg, window, images = backend.amg, half.window, None
     if around:

@@ -1,12 +1,11 @@
 """Coarse points that chunks see of each other, of which their owners are told."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Self
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.multigrid.algebraic.rows.window import Bounds, Window, received
 
 NUMBERS: Final = ("int64",)  # value types of a message with numbers of points
@@ -17,7 +16,7 @@ class Seen:
     """Coarse points that a chunk sees; the owners of those that are not its own have to be told."""
 
     window: Window  # of their numbers; `wanted` has those of other chunks, by chunk
-    wanted: Mapping[int, Message]
+    wanted: Messages
 
     @classmethod
     def of(cls, bounds: Bounds, window: Window) -> Self:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
@@ -29,7 +29,7 @@ class HalfMirrored:
     rows: LevelRows  # of the level; of the only chunk they are symmetric already
     mirrored: bool = False  # whether own entries are the mirror images of own ones
     entries: Mapping[int, I64]  # for each neighbor the entries in its columns, int64, ascending
-    lists: Mapping[int, Message]  # for each neighbor the values of these, column after column
+    lists: Messages  # for each neighbor the values of these, column after column
 
 
 def symmetric_rows(
@@ -75,7 +75,7 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
     )
 
 
-def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Mapping[int, Message]) -> LevelRows:
+def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Messages) -> LevelRows:
     """Rows whose entries in chunks before are those of their owners; InputError where one has some that are missing."""
     rows = half.rows
     if around.keys() != half.entries.keys():

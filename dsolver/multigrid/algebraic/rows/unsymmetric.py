@@ -4,7 +4,7 @@ Strength, coarse points, aggregates and interpolation are made for symmetric mat
 they see convection as couplings along the flow, and R = Pᵀ. Coarse matrices are Pᵀ A P with A itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
@@ -29,7 +29,7 @@ ENTRIES: Final = ("int64", "int64", "float64")  # value types of a message with 
 class Turned:
     """Entries that a chunk has in others' columns: entries of Aᵀ in the rows of these, a message for each."""
 
-    lists: Mapping[int, Message]
+    lists: Messages
 
 
 def with_symmetric_part(engine: Engine, made: PerChunk, reach: Senders, bounds: Bounds) -> PerChunk:
@@ -60,9 +60,7 @@ def _turned(backend: Backend, _: int, made: BroughtRows, *, bounds: Bounds) -> T
     return Turned(lists=lists)
 
 
-def _both(
-    backend: Backend, number: int, made: BroughtRows, around: Mapping[int, Message], *, bounds: Bounds
-) -> LevelRows:
+def _both(backend: Backend, number: int, made: BroughtRows, around: Messages, *, bounds: Bounds) -> LevelRows:
     """Both are products with what there is, A and the parts of Aᵀ, in rows one below the other.
 
     Each sum has two terms at most, so it has one order.

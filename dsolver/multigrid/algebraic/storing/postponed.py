@@ -22,12 +22,7 @@ class Postponed:
         self.last: Callable[[], None] | None = None
 
     def put_off(
-        self,
-        make: Callable[[], T],
-        engine: Engine | None,
-        *,
-        first: bool = False,
-        brief: bool = False,
+        self, make: Callable[[], T], engine: Engine | None, *, first: bool = False, brief: bool = False
     ) -> Deferred[T]:
         """Put work off; first: before all others; brief: as of `Engine.defer`."""
         work = Deferred(make)

@@ -42,6 +42,8 @@ MOST_PIECES: Final = 64  # pieces in which R A P is made, at most
 MOST_READ: Final = 1.5
 """Rows of A P that all pieces read together, at most, over all rows: else each is made once, and compressed."""
 
+Transpose = Callable[[], tuple[Csr, Deferred[None]]]  # makes rows of R, and then what makes the rest of them
+
 
 class BegunProduct(NamedTuple):
     """A and P, of which A P is made once all rows of it that are not here have come; P has so many columns."""
@@ -143,15 +145,7 @@ class _Moved:
 
 
 def _in_pieces(
-    a: Csr,
-    p: Csr,
-    transpose: Callable[[], tuple[Csr, Deferred[None]]],
-    cut: Cut,
-    diagonal: Any,
-    expected: Expected,
-    pieces: int,
-    *,
-    symmetric: bool,
+    a: Csr, p: Csr, transpose: Transpose, cut: Cut, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
 ) -> Csr | CudaHalves | None:
     """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
 
@@ -190,12 +184,7 @@ def _in_pieces(
 
 
 def _piece(
-    a: Csr,
-    p: Csr,
-    transpose: Callable[[], tuple[Csr, Deferred[None]]],
-    expected: Expected,
-    passed: Sequence[Array],
-    begin: int,
+    a: Csr, p: Csr, transpose: Transpose, expected: Expected, passed: Sequence[Array], begin: int
 ) -> Rooms | None:
     """Rows of R A P in rooms; None where these would be too large.
 
