@@ -23,6 +23,7 @@ from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.kernels import load
+from dsolver.kernels.contract import AXPBY
 from dsolver.kernels.cpu.loops.team import Helper
 from dsolver.preconditioners import Jacobi
 from dsolver.program.solve import Solve
@@ -133,17 +134,26 @@ def peak(program: Solve) -> int:
 
 
 def test_a_rank_without_peers_stops_between_iterations() -> None:
-    engine = ResidentEngine(spec_of(16, (1, 1, 1)).partition, "cpu")
-    made = []
+    """A step of one chunk, whose calls are recorded while it runs once: then they are called until the user leaves."""
+    spec = spec_of(16, (1, 1, 1))
+    engine, ran = ResidentEngine(spec.partition, "cpu"), []
+    program = Solve(engine, spec)
+    x, y, one, sums = program.method.x, program.method.r, engine.scalar(1.0), engine.scalar(0.0)
+    engine.fill(program.layout, 1.0, x)
+    engine.fill(program.layout, 0.0, y)
 
     def step() -> None:
-        made.append(1)
-        if len(made) == 3:
-            engine.transport.abort("the user left")
+        engine.run(AXPBY, 1.0, one, x, one, y)
+        engine.dot(x, y, engine.partial_sums(), sums)
+        ran.append(1)
 
+    count, leave = float(16**3), Repetition(between={3: lambda: engine.transport.abort("the user left")})
+    assert engine.repeat(step, 2, (sums,)) == [(count,), (2.0 * count,)]
+    assert len(ran) == 1
     with pytest.raises(PeerError, match="the user left"):
-        engine.repeat(step, 1000, ())
-    assert len(made) == 3
+        engine.repeat(step, 1000, (sums,), leave)
+    assert engine.read(sums) == (5.0 * count,)
+    assert len(ran) == 2
 
 
 def test_steps_are_measured_where_that_is_asked_for() -> None:
