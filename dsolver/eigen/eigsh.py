@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -18,8 +17,8 @@ from dsolver.eigen.pairs import Eigenpairs
 from dsolver.eigen.pencil import GivenPencil, given_pencil
 from dsolver.eigen.search import SpectrumEnd, Wanted, search
 from dsolver.eigen.shift_invert import shift_inverted
+from dsolver.eigen.vectors import together
 from dsolver.errors import DsolverError, InputError, check_tolerance, in_a_line
-from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import Auto, coarsens
 from dsolver.preconditioners.direct.choice import cost_little, may_be_last
@@ -32,7 +31,7 @@ from dsolver.session.notes import notes_of
 from dsolver.session.options import PrecondDtype, Setup
 from dsolver.session.session import Session
 from dsolver.session.signatures import refusing
-from dsolver.session.user_arrays.several import columns, stacked
+from dsolver.session.user_arrays.several import columns
 from dsolver.status import Status
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ class _Seeker:
             m = "none" if ends[0].highest else chosen(session).asked
             return Eigenpairs(
                 values=numbers[:, 0],
-                vectors=_together([row[3] for row in rows], self.like),
+                vectors=together([row[3] for row in rows], self.like),
                 residuals=abs(pencil.factor) * numbers[:, 1],
                 limits=abs(pencil.factor) * numbers[:, 2],
                 status=failed[0] if failed else Status.CONVERGED,
@@ -243,24 +242,6 @@ def _usual(setup: Setup, problem: Problem) -> list[Any]:
     usual = "chebyshev" if dominated else "amg" if coarsens(problem) else setup.M
     tried = ["direct", usual] if isinstance(problem, MatrixProblem) and cost_little(problem) else [usual, "direct"]
     return tried if may_be_last(problem) else [usual]
-
-
-def _together(vectors: list[Any], like: Any) -> Any:
-    """Vectors as one array of their kind, whose last axis counts them; of xarray with the name "mode".
-
-    In memory each lies without gaps, as SciPy's do: writing them side by side takes three times as long. Threads copy
-    one each on a host, where most of the time is the first touch of new pages.
-    """
-    package = sys.modules[type(vectors[0]).__module__.partition(".")[0]]
-    if package.__name__ == "xarray":
-        return package.concat(vectors, "mode").transpose(..., "mode")
-    if package.__name__ == "numpy":
-        made, count = np.empty((len(vectors), *vectors[0].shape), vectors[0].dtype), len(vectors)
-        copying_team().each(lambda number: np.copyto(made[number], vectors[number]), count)
-        return np.moveaxis(made, 0, -1)
-    if package.__name__ == "cupy":
-        return package.moveaxis(package.stack(vectors), 0, -1)
-    return stacked(vectors, like)
 
 
 def _check(pencil: GivenPencil, k: Any, which: Any, sigma: Any) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 
 from dsolver.cluster import devices, host_memory
 from dsolver.cost.room import SMALL
-from dsolver.engines.dask.blocks import gather_blocks
+from dsolver.eigen.vectors import brought, room_for
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.krylov.blocks.block import WIDTH
 from dsolver.monitor.watch import Watch
 from dsolver.program.eigen import EigenProgram, EigenTerms, Found
@@ -78,6 +79,7 @@ def _search(
     program = program_of(session)
     partition, client = session.partition, session.runtime.client
     kind = container_of("v0", like, partition, client, session.given)
+    room = room_for(session, kind, wanted.count)
     for number, values in enumerate(guesses):
         blocks = container_of("v0", values, partition, client, session.given).blocks()
         program.load("v0", blocks, EigenProgram.set_guess, number)
@@ -109,7 +111,7 @@ def _search(
             continue
         pace = (time.perf_counter() - began) / steps
         steps = max(1, min(MOST_STEPS, int(CALL_SECONDS / max(pace, 1e-6))))
-    end = _end(session, found, known, count, kind)
+    end = _end(session, found, known, count, kind, room)
     program.call(EigenProgram.end)
     return end
 
@@ -121,7 +123,7 @@ def _tell(watch: Watch, found: Found, count: int, most: int) -> None:
     watch.advance(found.iterations, residual, limit, most, "LOBPCG")
 
 
-def _end(session: Session, found: Found, known: int, count: int, kind: Container) -> SpectrumEnd:
+def _end(session: Session, found: Found, known: int, count: int, kind: Container, room: HostRoom | None) -> SpectrumEnd:
     """The end that was found, with null vectors among it, in the order of the values."""
     every = [(0.0, 0.0, 0.0, True, number) for number in range(known)]
     every += [
@@ -141,24 +143,13 @@ def _end(session: Session, found: Found, known: int, count: int, kind: Container
         raise InputError(f"only {len(every)} of {known + count} vectors are independent: ask for fewer")
     return SpectrumEnd(
         values=numbers[:, 0],
-        vectors=_vectors(session, kind, [(number, null) for *_, null, number in every]),
+        vectors=brought(session, program_of(session), kind, [(number, null) for *_, null, number in every], room),
         residuals=numbers[:, 1],
         limits=numbers[:, 2],
         rounding=max(found.rounding[:count], default=0.0),
         iterations=found.iterations,
         status=status,
     )
-
-
-def _vectors(session: Session, kind: Container, columns: Sequence[tuple[int, bool]]) -> list[Any]:
-    """Arrays of vectors, each a column of the iterates, or of known null vectors."""
-    program = program_of(session)
-    options: list[dict[str, Any]] = [{"column": column, "known": known, "host": kind.host} for column, known in columns]
-    if not kind.here:
-        return [kind.like(program.unload(EigenProgram.vector, **each)) for each in options]
-    client, workers = session.runtime.client, session.runtime.workers
-    fetched = program.fetch_each(EigenProgram.vector, options)
-    return [kind.like(gather_blocks(client, blocks, workers)) for blocks in fetched]
 
 
 def check_memory(session: Session, size: int) -> None:

@@ -336,8 +336,8 @@ class Engine(ABC):
         """Have host memory made ready for blocks that `on_host` will make, by default of the vectors' dtype."""
 
     @abstractmethod
-    def on_host(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
-        """Blocks by chunk number as NumPy arrays, or Dask futures of these."""
+    def on_host(self, blocks: Mapping[int, Any], room: Any = None) -> Mapping[int, Any]:
+        """Blocks by chunk number as NumPy arrays, or Dask futures of these; room: for that of the only chunk."""
 
     @abstractmethod
     def fetch(self, objects: PerChunk) -> Mapping[int, Any]:

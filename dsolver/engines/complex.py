@@ -203,8 +203,8 @@ class ComplexEngine(Engine):
     def expect_on_host(self, dtype: str | None = None) -> None:
         self.real.expect_on_host(dtype or "complex128")
 
-    def on_host(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
-        return self.real.on_host(blocks)
+    def on_host(self, blocks: Mapping[int, Any], room: Any = None) -> Mapping[int, Any]:
+        return self.real.on_host(blocks, room)
 
     def _parts_of(self, scalar: Scalar) -> tuple[Scalar, Scalar]:
         return (scalar.re, scalar.im) if isinstance(scalar, ComplexScalar) else (scalar, self._zero)

@@ -142,11 +142,12 @@ class EigenProgram(Solve):
         arrays = {name: tuple(getattr(modes, name).tolist()) for name in ("values", "residuals", "limits", "rounding")}
         return Found(**arrays, iterations=modes.iterations, status=self._status)
 
-    def vector(self, column: int, *, known: bool = False, host: bool = False) -> Blocks:
-        """A vector as blocks by chunk number: an iterate, or a null vector; host: NumPy arrays are wanted."""
+    def vector(self, column: int, *, known: bool = False, host: bool = False, room: Any = None) -> Blocks:
+        """A vector as blocks by chunk number: an iterate, or a null vector; host, room: as of `Engine.on_host`."""
         block = self.modes.known if known else self.modes.x
         assert block is not None
-        return self.unloaded(block.columns[column], host=host)
+        blocks = self.vectors.unload(block.columns[column], self.layout)
+        return self.engine.on_host(blocks, room) if host else blocks
 
     def end(self) -> None:
         """Give the vectors back, and what was recorded on them."""

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver import problems
+from dsolver.kernels.cpu.loops import copying
 from tests.support.clusters import cluster
 
 
@@ -86,3 +87,22 @@ def test_of_a_matrix_on_a_gpu() -> None:
     np.testing.assert_allclose(found.values, dsolver.eigsh(a, 3, B=b, device="cpu").values, rtol=1e-9, atol=1e-12)
     inside = dsolver.eigsh(there, 2, sigma=float(found.values[1:].mean()))
     assert isinstance(inside.vectors, cupy.ndarray)
+
+
+@pytest.mark.gpu
+def test_vectors_come_from_a_gpu_to_the_array_that_they_stay_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda import host_arrays
+
+    a, expected = pencil(150)[0], dsolver.eigsh(pencil(150)[0], 3, device="cuda").vectors
+    monkeypatch.setattr(host_arrays, "STAGED", 1)
+    monkeypatch.setattr(copying, "ROOMY", 1)
+    rooms, parts = [], copying.HostRoom.parts
+
+    def kept(room: copying.HostRoom) -> Any:
+        rooms.append(room._array)
+        return parts(room)
+
+    monkeypatch.setattr(copying.HostRoom, "parts", kept)
+    found = dsolver.eigsh(a, 3, device="cuda").vectors
+    assert np.shares_memory(found, rooms[0])
+    np.testing.assert_array_equal(found, expected)

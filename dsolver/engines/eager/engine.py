@@ -412,8 +412,8 @@ class EagerEngine(Engine):
         vectors, layouts = items_of(x), items_of(layout)
         return {number: self._block(layouts[number], vectors[number]) for number in self.owned}
 
-    def on_host(self, blocks: Mapping[int, Any]) -> dict[int, Any]:
-        return {number: self.backend.to_host(block) for number, block in blocks.items()}
+    def on_host(self, blocks: Mapping[int, Any], room: Any = None) -> dict[int, Any]:
+        return {number: self.backend.to_host(block, room) for number, block in blocks.items()}
 
     def fetch(self, objects: PerChunk) -> dict[int, Any]:
         return dict(items_of(objects))

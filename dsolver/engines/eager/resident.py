@@ -89,9 +89,9 @@ class ResidentEngine(EagerEngine):
         kind, shapes = np.dtype(dtype or self.backend.dtype), {n: self.partition[n].box.shape for n in self.owned}
         self._rooms = {number: self.backend.host_room(shape, kind) for number, shape in shapes.items()}
 
-    def on_host(self, blocks: Mapping[int, Any]) -> dict[int, Any]:
+    def on_host(self, blocks: Mapping[int, Any], room: Any = None) -> dict[int, Any]:
         rooms, self._rooms = self._rooms, {}
-        return {number: self.backend.to_host(block, rooms.get(number)) for number, block in blocks.items()}
+        return {number: self.backend.to_host(block, room or rooms.get(number)) for number, block in blocks.items()}
 
     def fetch(self, objects: PerChunk) -> dict[int, Any]:
         found = super().fetch(objects)

@@ -244,7 +244,7 @@ class GraphEngine(Engine):
         """Futures of blocks, each on the owner of its chunk. They outlive the engine."""
         return self._shared(self._map("unload-block", tasks.unload_block, (layout, x)))
 
-    def on_host(self, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
+    def on_host(self, blocks: Mapping[int, Any], room: Any = None) -> dict[int, Future[Any]]:
         return {number: block.client.submit(tasks.block_on_host, block) for number, block in blocks.items()}
 
     def fetch(self, objects: PerChunk) -> dict[int, Future[Any]]:

@@ -45,6 +45,15 @@ class HostRoom:
         """Room where that pays; else None."""
         return cls(shape, dtype) if cls.pays(shape, dtype) else None
 
+    def parts(self) -> list[Self]:
+        """Room for each part of the array along its first axis, in its place."""
+        made = []
+        for array in () if self._array is None else self._array:
+            part = object.__new__(type(self))
+            part._array, part._touching = array, self._touching
+            made.append(part)
+        return made
+
     def taken(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
         """The array, once; None where one of another shape or dtype is wanted."""
         self._touching.join()
