@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 
 Message = tuple[Any, ...]  # arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`
+Lengths = Callable[[int], Mapping[int, int]] | None  # see `Engine.deliver`
 Messages = Mapping[int, Message]  # messages that have come to a chunk, or go from it, by the other chunk's number
 
 
@@ -220,11 +221,7 @@ class Engine(ABC):
 
     @abstractmethod
     def deliver(
-        self,
-        messages: PerChunk,
-        senders: Sequence[Sequence[int]],
-        kinds: Sequence[str],
-        lengths: Callable[[int], Mapping[int, int]] | None = None,
+        self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str], lengths: Lengths = None
     ) -> PerChunk:
         """Messages of chunks to chunks, whose lengths only their senders know, and whether there is one at all.
 

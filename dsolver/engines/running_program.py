@@ -24,6 +24,7 @@ S = TypeVar("S")
 
 Blocks = Mapping[int, Any]  # blocks by chunk number: arrays of the chunk's shape, or Dask futures of such
 Taking = Callable[Concatenate[P_co, Blocks, Q], R]  # a command that takes blocks
+Exchanging = Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]]  # and gives some
 
 
 class PartsOfArray(Mapping[int, Any]):
@@ -84,13 +85,7 @@ class RunningProgram(ABC, Generic[P_co]):
 
     @abstractmethod
     def exchange(
-        self,
-        name: str,
-        blocks: Blocks,
-        here: bool,
-        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
-        *args: Q.args,
-        **named: Q.kwargs,
+        self, name: str, blocks: Blocks, here: bool, command: Exchanging[P_co, Q, R], *args: Q.args, **named: Q.kwargs
     ) -> tuple[R, Blocks | None]:
         """`load`, where the command also returns blocks as those of `unload`, on every rank or on none.
 
@@ -134,13 +129,7 @@ class LocalProgram(RunningProgram[P_co]):
         return self.call(command, *args, **named)
 
     def exchange(
-        self,
-        name: str,
-        blocks: Blocks,
-        here: bool,
-        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
-        *args: Q.args,
-        **named: Q.kwargs,
+        self, name: str, blocks: Blocks, here: bool, command: Exchanging[P_co, Q, R], *args: Q.args, **named: Q.kwargs
     ) -> tuple[R, Blocks | None]:
         return self.call(command, blocks, *args, **named)
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from typing import Any, Final, Self, TypeVar
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, Lengths, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.eager.handles import (
     EagerField,
     EagerHalo,
@@ -306,11 +306,7 @@ class EagerEngine(Engine):
         return self.backend.reusing()
 
     def deliver(
-        self,
-        messages: PerChunk,
-        senders: Sequence[Sequence[int]],
-        kinds: Sequence[str],
-        lengths: Callable[[int], Mapping[int, int]] | None = None,
+        self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str], lengths: Lengths = None
     ) -> EagerPerChunk:
         items, xp = items_of(messages), self.backend.xp
         if not self.coupled:

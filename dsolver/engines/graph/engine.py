@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from distributed import Client, Future
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, Lengths, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.graph import handles, tasks
 from dsolver.engines.graph.labels import DELIVER, EXCHANGE, LABELS, MESSAGE, label_of
 from dsolver.engines.graph.results import Results
@@ -130,11 +130,7 @@ class GraphEngine(Engine):
             )
 
     def deliver(
-        self,
-        messages: PerChunk,
-        senders: Sequence[Sequence[int]],
-        kinds: Sequence[str],
-        lengths: Callable[[int], Mapping[int, int]] | None = None,
+        self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str], lengths: Lengths = None
     ) -> handles.GraphPerChunk:
         assert isinstance(messages, handles.GraphPerChunk)
         version, sent = self._version(DELIVER), handles.existing(messages.root)

@@ -112,11 +112,7 @@ class RankCalls:
         return {rank: (keys[worker],) for rank, worker in enumerate(self.workers)}
 
     def each(
-        self,
-        function: Callable[..., Any],
-        each: Mapping[int, tuple[Any, ...]],
-        *shared: Any,
-        gather: Gather | None = None,
+        self, call: Callable[..., Any], each: Mapping[int, tuple[Any, ...]], *shared: Any, gather: Gather | None = None
     ) -> Any:
         """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised.
 
@@ -128,7 +124,7 @@ class RankCalls:
             raise ClusterError("the client was closed while it was in use: open a new one")
         ahead, self._ahead = self._ahead, []
         own = [*(step.each for step in ahead), each]
-        what = packed(*((step.function, step.shared) for step in ahead), (function, shared))
+        what = packed(*((step.function, step.shared) for step in ahead), (call, shared))
         calls = [Call(rank, self.workers[rank], tuple(step[rank] for step in own)) for rank in each]
         found = self._in_its_turn(partial(self._client.sync, gather or self.gather, what, calls), len(calls) == 1)
         for step, replies in zip(ahead, self._before, strict=True):

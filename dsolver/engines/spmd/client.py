@@ -19,7 +19,7 @@ from dsolver.engines.dask.connection import ANSWER, begun, unanswered, wait_for
 from dsolver.engines.dask.direct import tell_each
 from dsolver.engines.dask.lending import Loans
 from dsolver.engines.redistribution import OtherCut, Redistributed
-from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S, Taking
+from dsolver.engines.running_program import Blocks, Exchanging, P_co, Q, R, RunningProgram, S, Taking
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.blocks import RankBlocks, blocks_of, made_by_each
 from dsolver.engines.spmd.calls import GRACE, OccupiedError, OnRanks, RankCalls, answered
@@ -127,13 +127,7 @@ class SpmdProgram(RunningProgram[P_co]):
             return self._result(self._calls.with_blocks(ranks.load_rank, held, name, call))
 
     def exchange(
-        self,
-        name: str,
-        blocks: Blocks,
-        here: bool,
-        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
-        *args: Q.args,
-        **named: Q.kwargs,
+        self, name: str, blocks: Blocks, here: bool, command: Exchanging[P_co, Q, R], *args: Q.args, **named: Q.kwargs
     ) -> tuple[R, Blocks | None]:
         call, held, loans = self._taken(name, blocks, command, args, named)
         lend = here and self._blocks.all_lend

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
-from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair
-from dsolver.engines.transport.segments import local_segments
+from dsolver.engines.transport.messages import Delivered, Known, Outgoing, Pairs
+from dsolver.engines.transport.segments import Plans, local_segments
 from dsolver.errors import RankError
 from dsolver.kernels import Backend
-from dsolver.kernels.formats.layout import HaloLayout
 
 
 class PeerError(RankError):
@@ -64,7 +63,7 @@ class Transport(ABC):
     """The carrier of the values, for people."""
 
     @abstractmethod
-    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+    def channel(self, plans: Plans, backend: Backend) -> Channel:
         """A channel for a halo with these plans of the owned chunks. Made at set-up, by every rank."""
 
     @abstractmethod
@@ -76,10 +75,8 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def deliver(
-        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
-    ) -> Messages:
-        """Messages to and from chunks of other ranks: of those expected what has come, as only their senders know.
+    def deliver(self, outgoing: Outgoing, expected: Pairs, kinds: Sequence[str], known: Known = None) -> Delivered:
+        """Delivered to and from chunks of other ranks: of those expected what has come, as only their senders know.
 
         known: the items of each array of those expected where both sides know them.
         """
@@ -119,9 +116,7 @@ class PackedTransport(Transport):
         return nullcontext()
 
     @abstractmethod
-    def exchange(
-        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
-    ) -> Callable[[], None]:
+    def exchange(self, plans: Plans, buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> Callable[[], None]:
         """Start to send the packed buffers of the owned chunks and to fill their halo vectors.
 
         Returns:
@@ -133,7 +128,7 @@ class PackedTransport(Transport):
     def gather(self, own: Any, gathered: Any) -> None:
         """gathered = the own parts of all ranks; each rank's are at its chunks' places and zero elsewhere."""
 
-    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+    def channel(self, plans: Plans, backend: Backend) -> Channel:
         return PackedChannel(plans, backend, self)
 
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
@@ -144,7 +139,7 @@ class PackedTransport(Transport):
 class PackedChannel(Channel):
     """Halo vectors, and the buffers that are packed for the neighbors."""
 
-    def __init__(self, plans: Mapping[int, HaloLayout], backend: Backend, transport: PackedTransport) -> None:
+    def __init__(self, plans: Plans, backend: Backend, transport: PackedTransport) -> None:
         self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
         self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
         self.plans = plans
@@ -172,18 +167,14 @@ class Alone(PackedTransport):
     def __init__(self) -> None:
         self._reason: str | None = None
 
-    def exchange(
-        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
-    ) -> Callable[[], None]:
+    def exchange(self, plans: Plans, buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> Callable[[], None]:
         copy_local(plans, buffers, halos)
         return lambda: None
 
     def gather(self, own: Any, gathered: Any) -> None:
         gathered[:] = own
 
-    def deliver(
-        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
-    ) -> Messages:
+    def deliver(self, outgoing: Outgoing, expected: Pairs, kinds: Sequence[str], known: Known = None) -> Delivered:
         return {}
 
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
@@ -200,7 +191,7 @@ class Alone(PackedTransport):
         """Nothing is open."""
 
 
-def copy_local(plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> None:
+def copy_local(plans: Plans, buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> None:
     """Copy between chunks of this rank: from each packed buffer to the neighbors' halo vectors."""
     for segment, neighbor, to in local_segments(plans):
         count = segment.last - segment.first

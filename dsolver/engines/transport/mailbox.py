@@ -1,4 +1,4 @@
-"""Messages between GPUs of one host: each rank fetches its own out of the other's memory.
+"""Delivered between GPUs of one host: each rank fetches its own out of the other's memory.
 
 A rank lays the arrays for a peer into an outbox, and the peer copies them into arrays of its own. Between the two all
 streams meet, and no host waits for them. A rank that has come there has fetched what was in the outbox before the last
@@ -18,7 +18,7 @@ import cupy
 import numpy as np
 
 from dsolver.engines.transport.connections import Connections, exchanged
-from dsolver.engines.transport.messages import Known, Messages, Outgoing, PeerMessages
+from dsolver.engines.transport.messages import Delivered, Known, Outgoing, PeerMessages
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress
 
 ALIGNMENT: Final = 256  # bytes, of a multiple of which each array begins
@@ -75,7 +75,7 @@ class Mailbox:
 
     def deliver(
         self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known = None
-    ) -> Messages:
+    ) -> Delivered:
         """As of `Transport.deliver`; peers: the messages by peer."""
         frames = {}
         for peer, messages in peers.items():
@@ -93,11 +93,11 @@ class Mailbox:
 
     def _fetched(
         self, frames: Mapping[int, bytes], peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known
-    ) -> Messages:
+    ) -> Delivered:
         """The messages in the peers' outboxes, after all frames."""
         boxes = {peer: self._theirs[peer].turn() for peer in peers}
         told = {peer: messages.told(kinds, known) for peer, messages in peers.items()}
-        rooms: dict[int, Messages] = {}
+        rooms: dict[int, Delivered] = {}
         sizes = {peer: Outbox.BYTES + lengths.nbytes for peer, lengths in told.items()}
         if known is not None:
             rooms = {peer: messages.rooms(cupy, told[peer], kinds) for peer, messages in peers.items()}
@@ -109,7 +109,7 @@ class Mailbox:
             self._theirs[peer].replace(box)
             if known is None:
                 rooms[peer] = peers[peer].rooms(cupy, np.frombuffer(frame[Outbox.BYTES :], dtype="<i8"), kinds)
-        found: Messages = {}
+        found: Delivered = {}
         for peer, room in rooms.items():
             if parts := _items(room):
                 there = boxes[peer]
@@ -134,7 +134,7 @@ def _fits(box: Outbox | None, size: int) -> bool:
     return box is not None and size <= box.size
 
 
-def _items(messages: Messages) -> list[Any]:
+def _items(messages: Delivered) -> list[Any]:
     """The arrays of messages that have any items."""
     return [part for message in messages.values() for part in message if len(part)]
 

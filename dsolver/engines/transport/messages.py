@@ -1,4 +1,4 @@
-"""Messages of chunks to chunks of other ranks, whose lengths only their senders know.
+"""Delivered of chunks to chunks of other ranks, whose lengths only their senders know.
 
 A message is some arrays, of value types that both sides know. Each rank tells each peer the lengths of all arrays in
 one frame, in an order that both derive: by sender, then by receiver. So it tells, too, where there is no message.
@@ -14,7 +14,8 @@ import numpy.typing as npt
 from dsolver.engines.base import Message
 
 Pair = tuple[int, int]  # a chunk that sends, and the one that it sends to
-Messages = dict[Pair, Message]
+Pairs = Sequence[Pair]
+Delivered = dict[Pair, Message]
 Outgoing = Mapping[Pair, Message | None]  # messages; None where there is none for a chunk that expects one
 Known = Mapping[Pair, int] | None  # items of each array of a message; None where only its sender knows them
 NOTHING: Final = -1  # length that is told of each array of a message that is not sent
@@ -22,7 +23,7 @@ NOTHING: Final = -1  # length that is told of each array of a message that is no
 
 @dataclass(frozen=True)
 class PeerMessages:
-    """Messages that go to and come from one peer, in the order of their frames."""
+    """Delivered that go to and come from one peer, in the order of their frames."""
 
     sends: tuple[Pair, ...]
     receives: tuple[Pair, ...]
@@ -42,7 +43,7 @@ class PeerMessages:
         lengths = [0 if known is None else known[pair] for pair in self.receives]
         return np.repeat(np.array(lengths, dtype="<i8"), len(kinds))
 
-    def rooms(self, xp: Any, told: npt.NDArray[np.int64], kinds: Sequence[str]) -> Messages:
+    def rooms(self, xp: Any, told: npt.NDArray[np.int64], kinds: Sequence[str]) -> Delivered:
         """Room for what is received, by the lengths that the peer has told."""
         lengths = told.reshape(-1, len(kinds)).tolist()
         return {
@@ -53,7 +54,7 @@ class PeerMessages:
 
 
 def by_peer(outgoing: Iterable[Pair], expected: Iterable[Pair], owners: Sequence[int]) -> dict[int, PeerMessages]:
-    """Messages of one rank by the peers they go to and come from, ascending; owners: the rank of each chunk."""
+    """Delivered of one rank by the peers they go to and come from, ascending; owners: the rank of each chunk."""
     sends: dict[int, list[Pair]] = {}
     receives: dict[int, list[Pair]] = {}
     for pair in sorted(outgoing):

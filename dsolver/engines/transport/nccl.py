@@ -16,9 +16,8 @@ from cupy.cuda import nccl
 
 from dsolver.engines.transport.base import PackedTransport, PeerError, copy_local
 from dsolver.engines.transport.connections import Connections, sent
-from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair, by_peer
-from dsolver.engines.transport.segments import SegmentCache
-from dsolver.kernels.formats.layout import HaloLayout
+from dsolver.engines.transport.messages import Delivered, Known, Outgoing, Pairs, by_peer
+from dsolver.engines.transport.segments import Plans, SegmentCache
 
 _TYPES: Final = {"float64": nccl.NCCL_FLOAT64, "float32": nccl.NCCL_FLOAT32}
 
@@ -72,9 +71,7 @@ class NcclTransport(PackedTransport):
         stream: AbstractContextManager[Any] = self._stream
         return stream
 
-    def exchange(
-        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
-    ) -> Callable[[], None]:
+    def exchange(self, plans: Plans, buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> Callable[[], None]:
         with self._stream:
             copy_local(plans, buffers, halos)
         nccl.groupStart()
@@ -96,9 +93,7 @@ class NcclTransport(PackedTransport):
         stream = cupy.cuda.get_current_stream().ptr
         self._comm.allReduce(pointer, gathered.data.ptr, count, kind, nccl.NCCL_SUM, stream)
 
-    def deliver(
-        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
-    ) -> Messages:
+    def deliver(self, outgoing: Outgoing, expected: Pairs, kinds: Sequence[str], known: Known = None) -> Delivered:
         self._settle()
         peers = by_peer(outgoing, expected, self._owners)
         told = {peer: messages.told(kinds, known) for peer, messages in peers.items()}

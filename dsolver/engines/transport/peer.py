@@ -23,12 +23,12 @@ import numpy as np
 from dsolver.engines.transport.base import Channel, PeerError, Transport, TransportLink
 from dsolver.engines.transport.connections import Connections, exchanged, known_numbers
 from dsolver.engines.transport.mailbox import Mailbox
-from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair, by_peer
+from dsolver.engines.transport.messages import Delivered, Known, Outgoing, Pairs, by_peer
 from dsolver.engines.transport.peer_halos import PeerHalos
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress, PeerMemory
+from dsolver.engines.transport.segments import Plans
 from dsolver.kernels import Backend
 from dsolver.kernels.cuda.peer.writes import PeerSum, sum_bytes
-from dsolver.kernels.formats.layout import HaloLayout
 
 logger = logging.getLogger(__name__)
 
@@ -83,15 +83,13 @@ class PeerTransport(Transport):
         self._mailbox = Mailbox(link.connections, arena, link.sum.meet)
         self._halos = PeerHalos(link.connections, link.owners, arena, link.address, link.side)
 
-    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+    def channel(self, plans: Plans, backend: Backend) -> Channel:
         return self._halos.channel(plans, backend)
 
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
         self._link.sum(own, gathered, out)
 
-    def deliver(
-        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
-    ) -> Messages:
+    def deliver(self, outgoing: Outgoing, expected: Pairs, kinds: Sequence[str], known: Known = None) -> Delivered:
         return self._mailbox.deliver(outgoing, by_peer(outgoing, expected, self._link.owners), kinds, known)
 
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:

@@ -17,11 +17,10 @@ import numpy as np
 from dsolver.engines.transport.base import Channel
 from dsolver.engines.transport.connections import Connections, exchanged
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress, ReceiveLayout, sent_segments
-from dsolver.engines.transport.segments import PeerSegments, Segment, SegmentCache, local_segments
+from dsolver.engines.transport.segments import PeerSegments, Plans, Segment, SegmentCache, local_segments
 from dsolver.kernels import Backend
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.peer.writes import WORD, HaloCopies, PeerCopy, PeerHalo, peer_halos
-from dsolver.kernels.formats.layout import HaloLayout
 
 BESIDE: Final = 4096
 """Items, sent and received, from which on an exchange runs on a stream of its own, beside the current stream's next
@@ -43,7 +42,7 @@ class PeerHalos:
         self._segments = SegmentCache(owner_ranks)
         self._unlinked: list[_PeerChannel] = []
 
-    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+    def channel(self, plans: Plans, backend: Backend) -> Channel:
         """As of `Transport.channel`."""
         made = _PeerChannel(plans, backend, self._segments.by_peer(plans), self._side, self._link)
         self._unlinked.append(made)
@@ -96,12 +95,7 @@ class _PeerChannel(Channel):
     """A halo whose copies are listed once, when `link` links it among others; values arrive in the `room`."""
 
     def __init__(
-        self,
-        plans: Mapping[int, HaloLayout],
-        backend: Backend,
-        peers: Mapping[int, PeerSegments],
-        side: Any,
-        link: Callable[[], None],
+        self, plans: Plans, backend: Backend, peers: Mapping[int, PeerSegments], side: Any, link: Callable[[], None]
     ) -> None:
         self._halo: PeerHalo | None = None
         self._release: Callable[[], None] = lambda: None

@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final, Self
 
 from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
-from dsolver.engines.transport.segments import PeerSegments, Segment
-from dsolver.kernels.formats.layout import HaloLayout
+from dsolver.engines.transport.segments import PeerSegments, Plans, Segment
 
 PEER_BLOCK: Final = 32 << 20
 """Bytes of a block of peer memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB, and
@@ -200,7 +199,7 @@ class ReceiveLayout:
         size: bytes of both.
     """
 
-    def __init__(self, plans: Mapping[int, HaloLayout], peers: Mapping[int, PeerSegments], word: int) -> None:
+    def __init__(self, plans: Plans, peers: Mapping[int, PeerSegments], word: int) -> None:
         self._word = word
         self._first: dict[int, int] = {}
         self.flags: dict[int, int] = {}

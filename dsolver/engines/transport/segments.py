@@ -6,6 +6,8 @@ from weakref import ref
 
 from dsolver.kernels.formats.layout import HaloLayout
 
+Plans = Mapping[int, HaloLayout]  # the layouts of a halo of the owned chunks, by chunk number
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -33,7 +35,7 @@ class SegmentCache:
         # system that was replaced must give back.
         self._known: dict[int, tuple[ref[HaloLayout], dict[int, PeerSegments]]] = {}
 
-    def by_peer(self, plans: Mapping[int, HaloLayout]) -> dict[int, PeerSegments]:
+    def by_peer(self, plans: Plans) -> dict[int, PeerSegments]:
         """`segments_by_peer` of the halo with these plans of the owned chunks, which were made together."""
         first = next(iter(plans.values()))
         key = id(first)
@@ -43,7 +45,7 @@ class SegmentCache:
         return self._known[key][1]
 
 
-def segments_by_peer(plans: Mapping[int, HaloLayout], owners: Sequence[int]) -> dict[int, PeerSegments]:
+def segments_by_peer(plans: Plans, owners: Sequence[int]) -> dict[int, PeerSegments]:
     """The segments exchanged with each peer, ascending, for the plans of the owned chunks and the rank of every chunk.
 
     Ranks that exchange nothing, though their chunks' plans name each other, are left out: a coarse level's chunk may be
@@ -64,7 +66,7 @@ def segments_by_peer(plans: Mapping[int, HaloLayout], owners: Sequence[int]) -> 
     }
 
 
-def local_segments(plans: Mapping[int, HaloLayout]) -> list[tuple[Segment, int, int]]:
+def local_segments(plans: Plans) -> list[tuple[Segment, int, int]]:
     """Segments that own chunks send to own chunks: each with the receiver and its first item there."""
     return [
         (

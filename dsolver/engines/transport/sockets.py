@@ -10,9 +10,8 @@ import numpy as np
 
 from dsolver.engines.transport.base import PackedTransport, copy_local
 from dsolver.engines.transport.connections import Connections, known_numbers, sent
-from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair, by_peer
-from dsolver.engines.transport.segments import SegmentCache
-from dsolver.kernels.formats.layout import HaloLayout
+from dsolver.engines.transport.messages import Delivered, Known, Outgoing, Pairs, by_peer
+from dsolver.engines.transport.segments import Plans, SegmentCache
 
 
 class SocketTransport(PackedTransport):
@@ -29,9 +28,7 @@ class SocketTransport(PackedTransport):
         self._arriving: deque[Callable[[], None]] = deque()
         self._started = self._arrived = 0
 
-    def exchange(
-        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
-    ) -> Callable[[], None]:
+    def exchange(self, plans: Plans, buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> Callable[[], None]:
         peers = self._segments.by_peer(plans)
         sending = [
             self._connections.send(peer, [_bytes(buffers[s.own][s.first : s.last]) for s in segments.sends])
@@ -59,13 +56,11 @@ class SocketTransport(PackedTransport):
             gathered[self._places[peer]] = theirs
         sent(sending)
 
-    def deliver(
-        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
-    ) -> Messages:
+    def deliver(self, outgoing: Outgoing, expected: Pairs, kinds: Sequence[str], known: Known = None) -> Delivered:
         self._arrive_until(self._started)
         peers = by_peer(outgoing, expected, self._owners)
         sending: list[Future[None]] = []
-        found: Messages = {}
+        found: Delivered = {}
         for peer, messages in peers.items():
             if messages.sends:
                 parts = [_bytes(np.ascontiguousarray(part)) for part in messages.parts(outgoing)]

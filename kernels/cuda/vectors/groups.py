@@ -43,18 +43,8 @@ def less_means(members: GroupedPlaces, totals: Array, sizes: Array, x: Array) ->
         launch_early(kernel(FILE, "less_means", DTYPE), (-(-items // THREADS),), (THREADS,), arguments)
 
 
-def less_means_going_on(
-    members: GroupedPlaces,
-    totals: Array,
-    sizes: Array,
-    rz: Array,
-    pap: Array,
-    rr: Array,
-    limit: Array,
-    ceiling: Array,
-    x: Array,
-) -> None:
+def less_means_going_on(members: GroupedPlaces, totals: Array, sizes: Array, *given: Array) -> None:
     places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     if items := len(members.groups.of):
-        arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), rz, pap, rr, limit, ceiling, x)
+        arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), *given)
         launch_early(kernel(FILE, "less_means_going_on", DTYPE), (-(-items // THREADS),), (THREADS,), arguments)

@@ -25,24 +25,17 @@ def interpolated(
 
 
 def _interpolated(
-    backend: Backend,
-    _: int,
-    rows: LevelRows,
-    bits: Any,
-    couplings: CouplingsAround,
-    points: I64 | None = None,
-    *,
-    most: int,
+    backend: Backend, _: int, rows: LevelRows, bits: Any, near: CouplingsAround, points: I64 | None = None, *, most: int
 ) -> DistributedRows:
-    seen, amg = couplings.rows, backend.amg
+    seen, amg = near.rows, backend.amg
     p = amg.interpolation(
         rows.matrix,
         points,
         bits,
-        couplings.states,
+        near.states,
         rows.window.below,
         seen.matrix,
-        couplings.places,
+        near.places,
         seen.window.size,
         most,
     )
