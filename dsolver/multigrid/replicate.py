@@ -15,11 +15,8 @@ from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout, Route
 
-Places = Callable[[int, Any], tuple[Any, list[Any]]]
-"""Makes the rows of the whole that a chunk has, in the order of its items, and in parts those of the others.
-
-They are where another array is. Picklable.
-"""
+Places = Callable[[Backend, int], tuple[Any, Any]]
+"""Makes the rows of the whole that a chunk has, in the order of its items, and those of others: int64. Picklable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,23 +81,27 @@ def _joined(
     return out.reshape(-1)
 
 
-def _rows_of_boxes(boxes: tuple[Box, ...], grid: Triple, number: int, like: Any) -> tuple[Any, list[Any]]:
-    domain = Box(lo=(0, 0, 0), hi=grid)
-    others = (*boxes[:number], *boxes[number + 1 :])
-    return domain.rows_of(boxes[number], like), [domain.rows_of(box, like) for box in others]
+def _rows_of_boxes(boxes: tuple[Box, ...], grid: Triple, backend: Backend, number: int) -> tuple[Any, Any]:
+    xp, domain = backend.xp, Box(lo=(0, 0, 0), hi=grid)
+
+    def make() -> tuple[Any, Any]:
+        none = xp.zeros(0, dtype=np.int64)
+        own, *others = (domain.rows_of(box, none) for box in (boxes[number], *boxes[:number], *boxes[number + 1 :]))
+        return own, xp.concatenate([none, *others])
+
+    return backend.layouts.kept("rows of boxes", domain.points, (boxes, grid, number), make)
 
 
-def _ranges(bounds: tuple[int, ...], number: int, like: Any) -> tuple[Any, list[Any]]:
+def _ranges(bounds: tuple[int, ...], backend: Backend, number: int) -> tuple[Any, Any]:
     first, last = bounds[number : number + 2]
-    own, *others = (np.arange(*ends, like=like) for ends in ((first, last), (0, first), (last, bounds[-1])))
-    return own, others
+    own, *others = (backend.xp.arange(*ends) for ends in ((first, last), (0, first), (last, bounds[-1])))
+    return own, backend.xp.concatenate(others)
 
 
 def _routes(backend: Backend, host: int, own: Layout, whole: Layout, *, places: Places) -> tuple[Route, Route]:
     """The routes into the whole of an owner's items, and of those received, one after the other behind the guard."""
     xp = backend.xp
-    rows, others = places(host, own.position)
-    theirs = xp.concatenate(others) if others else rows[:0]
+    rows, theirs = places(backend, host)
     routes = (
         backend.layouts.route(own.position, whole.position[rows]),
         backend.layouts.route(backend.guard + xp.arange(len(theirs)), whole.position[theirs]),

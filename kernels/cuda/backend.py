@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import cupy
+import numpy as np
 
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.loops.copying import HostRoom
@@ -61,6 +62,12 @@ class CudaBackend(Backend):
         from cupyx.scipy import sparse
 
         return sparse
+
+    def zeros(self, size: int, dtype: str | None = None) -> Array:
+        return readback.zeros(size, dtype or self.dtype)
+
+    def scalars(self, count: int) -> Array:
+        return readback.zeros(count, np.float64)
 
     table = staticmethod(tables.table)
 

@@ -1,6 +1,7 @@
-"""Counters of kernels, small arrays read back to the host, and work that the host defers until it waits for one.
+"""Zeros of kernels, small arrays read back to the host, and work that the host defers until it waits for one.
 
-A set-up of seven levels has eighty counters. Zeros of their own would each be a launch, 10 us of the host's time.
+A set-up of seven levels has eighty counters, and 50 to 70 small vectors and scalars. Zeros of their own would each be a
+launch and an allocation, 10 to 20 us of the host's time.
 
 A copy to memory that is not page-locked takes 5 us more than one to memory that is. While a long kernel runs, the host
 stores what is there: one for the finest level runs as long as that takes.
@@ -21,10 +22,12 @@ from dsolver.kernels.formats.layout import Array
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _ALIGNMENT: Final = 8
 LARGEST: Final = 1 << 17  # bytes that page-locked memory is kept for
-ROOM: Final = 4096  # counters that are set to zero at once
+ROOM: Final = 1 << 18  # bytes that are set to zero at once
+MOST_ZEROS: Final = 1 << 14  # bytes of an array of zeros that is a part of them, at most
+VECTOR: Final = 256  # bytes, of a multiple of which a vector begins
 
 
-class _Counters(threading.local):
+class _Zeros(threading.local):
     """Zeros for a thread's last stream that are still unused."""
 
     def __init__(self) -> None:
@@ -45,17 +48,26 @@ class _ReadbackMemory(threading.local):
 
 
 _room: Final = _ReadbackMemory()
-_zeros: Final = _Counters()
+_zeros: Final = _Zeros()
 
 
 def counters(count: int) -> Array:
-    """Zeros on the device, int64 (count,), for kernels on the current stream; count is at most `ROOM`."""
+    """Zeros as of `zeros`, int64 (count,), close to those before."""
+    return zeros(count, np.int64, _ALIGNMENT)
+
+
+def zeros(size: int, dtype: Any, alignment: int = VECTOR) -> Array:
+    """Zeros (size,) on the device, for kernels on the current stream; small ones are set with others."""
+    kind = np.dtype(dtype)
+    wanted = size * kind.itemsize
+    if not 0 < wanted <= MOST_ZEROS:
+        return cupy.zeros(size, kind)
     stream = cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
-    if _zeros.stream != stream or _zeros.taken + count > ROOM:
-        _zeros.stream, _zeros.zeros, _zeros.taken = stream, cupy.zeros(ROOM, dtype=np.int64), 0
-    first = _zeros.taken
-    _zeros.taken += count
-    return _zeros.zeros[first : _zeros.taken]
+    first = -(-_zeros.taken // alignment) * alignment
+    if _zeros.stream != stream or first + wanted > ROOM:
+        _zeros.stream, _zeros.zeros, first = stream, cupy.zeros(ROOM, dtype=np.uint8), 0
+    _zeros.taken = first + wanted
+    return _zeros.zeros[first : _zeros.taken].view(kind)
 
 
 @contextmanager
