@@ -51,11 +51,11 @@ class DenseSetup:
         n, (nx, ny, nz) = rows.rows, rows.shape
         around = rows.numbering.reshape(nz + 2, ny + 2, nx + 2)
         host = np.broadcast_to(rows.weights.reshape(len(rows.offsets), -1), (len(rows.offsets), n))
-        dense = np.zeros((n, n))
+        wide, every = np.zeros((n, n + 1)), np.arange(n)  # columns -1, outside of the lattice, are the last one
         for (i, j, k), values in zip(rows.offsets, host, strict=True):
             columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
-            inside = columns >= 0
-            np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
+            wide[every, columns] += values
+        dense = wide[:, :n]
         return (dense + dense.T) / 2
 
     def of_rows(self, rows: Csr) -> Array:
