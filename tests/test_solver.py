@@ -307,6 +307,26 @@ def test_a_solver_that_solves_cannot_be_used_meanwhile(b: F64) -> None:
         assert solver.solve(b).converged, "a callback that fails breaks nothing"
 
 
+@pytest.mark.parametrize("method", ["cg", "minres", "gmres", "fgmres", "bicgstab"])
+def test_a_solve_that_was_left_in_the_middle_leaves_nothing(method: Any, b: F64) -> None:
+    """The basis of GMRES, that the next solve added to its own x, so that it stagnated far off."""
+
+    def leave(state: dsolver.State) -> None:
+        if state.iteration == 3:
+            raise ZeroDivisionError
+
+    guess = 1e-3 * b[::-1]
+    with Solver(PROBLEM, M="jacobi", method=method) as solver:
+        expected = solver.solve(b), solver.solve(b, x0=guess)
+        for x0, before in zip((None, guess), expected, strict=True):
+            with pytest.raises(ZeroDivisionError):
+                solver.solve(1e6 * b[:, ::-1], callback=leave)
+            assert np.linalg.norm(before.residual) == pytest.approx(before.true_residual)
+            with pytest.raises(ZeroDivisionError):
+                solver.solve(1e6 * b[:, ::-1], callback=leave)
+            assert same(solver.solve(b, x0=x0), before)
+
+
 def test_a_callback_may_look_at_the_iterate(b: F64) -> None:
     seen: list[F64] = []
 

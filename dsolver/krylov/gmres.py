@@ -159,6 +159,11 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._move(self._moved)
         return self._moved
 
+    def forget(self) -> None:
+        """Forget the basis, too, which would be added to another x."""
+        super().forget()
+        self._small = HessenbergLeastSquares(0.0)
+
     def residual(self) -> tuple[float, ...]:
         """Move x by what the basis adds to it, set r = b - A x and return r . r. The next iteration begins a basis."""
         if self._small.size:

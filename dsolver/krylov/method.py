@@ -162,6 +162,10 @@ class KrylovMethod(ABC):
         """x, between two steps. It stays what it is until the next use of this."""
         return self.x
 
+    def forget(self) -> None:
+        """Forget what a solve that was left in the middle would go on with: another b or x is set."""
+        self.known = None
+
     def residual(self) -> tuple[float, ...]:
         """Set r = b - A x, the true residual, and return r . r of each column."""
         engine, ax = self._engine, self._work[1]

@@ -178,7 +178,7 @@ class Solve(PreparedProgram):
         return self.engine.on_host(blocks) if host else blocks
 
     def _column(self, column: int, width: int) -> KrylovMethod:
-        """A column of the batch of so many, which is made if it is not there."""
+        """A column of the batch of so many, which is made if it is not there, for another b or x."""
         if width not in self._widths:
             if self._widths.narrow():
                 self._loop = None
@@ -187,4 +187,6 @@ class Solve(PreparedProgram):
             self._set_up(made)
             self._widths.add(made)
         self._widths.choose(width)
-        return self.columns.each[column].method
+        method = self.columns.each[column].method
+        method.forget()
+        return method
