@@ -24,10 +24,7 @@ Examples:
 )
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @file_option(
-    "-o",
-    "--out",
-    required=True,
-    help="Where to: .html for one page that needs no other file, .png for a picture.",
+    "-o", "--out", required=True, help="Where to: .html for one page that needs no other file, .png for a picture."
 )
 @force_option
 def command(*, runs: tuple[Path, ...], out: Path, force: bool) -> None:

@@ -39,11 +39,7 @@ def members_of(
         beyond = xp.flatnonzero(shared)
     z, y, x = sizes_of(rule.cells, patch, places)
     return RegionCells(
-        cells=places,
-        volumes=xp.full(len(places), 1.0) * (z * y * x),
-        groups=groups,
-        begun=begun,
-        beyond=beyond,
+        cells=places, volumes=xp.full(len(places), 1.0) * (z * y * x), groups=groups, begun=begun, beyond=beyond
     )
 
 

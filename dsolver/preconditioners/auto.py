@@ -113,12 +113,7 @@ def _algebraic(builder: Builder, rows: FinestRows, left_out: float) -> bool:
     if rows.constant:
         return False
     return follows_couplings(
-        builder.engine,
-        rows.chunks,
-        rows.offsets,
-        rows.weights,
-        left_out=left_out,
-        jumps=rows.jumping,
+        builder.engine, rows.chunks, rows.offsets, rows.weights, left_out=left_out, jumps=rows.jumping
     )
 
 

@@ -82,17 +82,9 @@ be reached or has failed, 130 interrupted.
     "matrix also as a Matrix Market file, .mtx. Default: x is not written.",
 )
 @click.option(
-    "--rtol",
-    type=float,
-    default=1e-8,
-    help="Finished when ‖b - A x‖ is at most this times ‖b‖.  Example: --rtol 1e-6",
+    "--rtol", type=float, default=1e-8, help="Finished when ‖b - A x‖ is at most this times ‖b‖.  Example: --rtol 1e-6"
 )
-@click.option(
-    "--atol",
-    type=float,
-    default=0.0,
-    help="Or at most this, in the units of b.  Example: --atol 1e-3",
-)
+@click.option("--atol", type=float, default=0.0, help="Or at most this, in the units of b.  Example: --atol 1e-3")
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
 @click.option(
     "--precond",

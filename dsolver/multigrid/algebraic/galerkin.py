@@ -140,14 +140,7 @@ def _ap(
         sent[other] = wanted
         messages = Rows.of(taken, restricted.window.ghosts).message, Rows.at(amg, part(), window).message
         lists[other] = *messages[0], *messages[1], diagonal[wanted]
-    return ApRows(
-        window=window,
-        made=made,
-        parts=parts,
-        lists=lists,
-        sent=sent,
-        factor=whole.matrix,
-    )
+    return ApRows(window=window, made=made, parts=parts, lists=lists, sent=sent, factor=whole.matrix)
 
 
 def _seen(_: Backend, __: int, p: SentRows, *, bounds: Bounds) -> Seen:

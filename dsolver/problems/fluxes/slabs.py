@@ -66,13 +66,7 @@ def slabs(problem: Problem, count: int) -> list[Slab]:
     count = min(count, n)
     bounds, wraps = [n * part // count for part in range(count + 1)], rule.boundary.periodic[0] and count > 1
     return [
-        Slab(
-            grid=problem.grid,
-            first=first,
-            last=last,
-            below=int(wraps or first > 0),
-            above=int(wraps or last < n),
-        )
+        Slab(grid=problem.grid, first=first, last=last, below=int(wraps or first > 0), above=int(wraps or last < n))
         for first, last in pairwise(bounds)
     ]
 

@@ -29,14 +29,6 @@ def _interpolated(
 ) -> DistributedRows:
     seen, amg = near.rows, backend.amg
     p = amg.interpolation(
-        rows.matrix,
-        points,
-        bits,
-        near.states,
-        rows.window.below,
-        seen.matrix,
-        near.places,
-        seen.window.size,
-        most,
+        rows.matrix, points, bits, near.states, rows.window.below, seen.matrix, near.places, seen.window.size, most
     )
     return DistributedRows(window=seen.window, matrix=p)

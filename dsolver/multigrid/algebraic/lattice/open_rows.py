@@ -180,10 +180,7 @@ def _brought(
         rows = rows.ascending
     found = DistributedRows.of(backend.amg, bounds, number, rows)
     return BroughtRows(
-        rows=found,
-        origin=partition.domain.row_of(box, cells),
-        near=np.empty((count, 0), like=start),
-        mirrored=True,
+        rows=found, origin=partition.domain.row_of(box, cells), near=np.empty((count, 0), like=start), mirrored=True
     )
 
 
