@@ -1,7 +1,5 @@
 """Files of arrays and results: `.npy`, `.zarr`, NetCDF and HDF5, and JSON."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -9,18 +7,16 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import numpy as np
 
 from dsolver.cli import labeled
+from dsolver.dask_types import Client
 from dsolver.errors import InputError, OutputExistsError, check_path, installing
 from dsolver.monitor.spans import Span, to_jsonl
 from dsolver.monitor.trace import to_trace
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 ARRAYS: Final = (".npy", ".zarr", *labeled.ENDINGS)
 VECTORS: Final = (".mtx",)  # endings of files that hold vectors (n,)

@@ -1,7 +1,5 @@
 """`dsolver submit`, `status`, `logs`, `cancel` and `fetch`: commands that run on a cluster without their client."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +7,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -19,12 +17,9 @@ from dsolver.cli.options import file_option
 from dsolver.cli.progress import announced
 from dsolver.cluster import jobs
 from dsolver.cluster.local import ClusterOptions, open_client
+from dsolver.dask_types import Client
 from dsolver.errors import InputError
 from dsolver.monitor.job import shown
-
-if TYPE_CHECKING:
-    from distributed import Client
-
 
 RUNS: Final = ("hpcg", "solve")  # commands that can be submitted
 OUTPUTS: Final = ("--out", "--json", "--spans", "--trace", "--checkpoint")  # options whose files are written, not read

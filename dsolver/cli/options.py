@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from dsolver.cli import progress
+from dsolver.dask_types import Client
 from dsolver.kernels import DTYPES
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from dsolver.cluster.local import ClusterOptions
     from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName, Runtime
 

@@ -1,17 +1,13 @@
 """Crew of a cluster after a loss: the workers that answer, with those that have come in the place of lost ones."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from dsolver.cluster import devices
+from dsolver.dask_types import Client
 from dsolver.engines.dask.health import ask_each, ping
 from dsolver.errors import WorkerLostError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 ATTEMPTS: Final = 5  # losses that one solve bears, and the choice of workers before it
 RETURN: Final = 6.0  # seconds that a lost worker's nanny, or its job's scheduler, has to bring another one

@@ -1,13 +1,10 @@
 """The default client: the one that Dask takes where none is named."""
 
-from __future__ import annotations
-
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from distributed import Client
+from dsolver.dask_types import Client
 
 OF_A_CLUSTER: Final = (None, "dask.distributed", "distributed")
 """Values of Dask's option `scheduler` with which it computes on the cluster of a client."""

@@ -1,22 +1,18 @@
 """Devices of this process and of a cluster's workers."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsolver.cluster import versions
+from dsolver.dask_types import Client
 from dsolver.engines.dask.connection import ANSWER, wait_for
 from dsolver.engines.dask.health import TIMEOUT, ask_each
 from dsolver.engines.out_of_memory import free_unused
 from dsolver.errors import ClusterError, DeviceError, WorkerLostError, installing
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 INSTALL = f"{installing('cuda13')} (or [cuda12]) installs what is needed beside an NVIDIA driver"
 

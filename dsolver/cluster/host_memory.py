@@ -5,22 +5,18 @@ Containers, batch jobs and services are limited by cgroups (Linux kernel documen
 counts. Pages of files that were not used lately are given back before a limit is enforced, and count as free.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psutil
 
 from dsolver.cluster import devices
-
-if TYPE_CHECKING:
-    from distributed import Client
+from dsolver.dask_types import Client
 
 PROCESS: Final = Path("/proc/self/cgroup")  # the cgroups of this process: lines ``number:controllers:path``
 CGROUPS: Final = Path("/sys/fs/cgroup")

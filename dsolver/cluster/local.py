@@ -1,7 +1,5 @@
 """A Dask cluster for one run: one of our own on this machine, another's, or none."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging
@@ -13,15 +11,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
 from dsolver.cluster.nannies import set_timeout
+from dsolver.dask_types import Client
 from dsolver.errors import ClusterError, DeviceError, InputError
 from dsolver.kernels import usable_cpus
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 CONNECT_SECONDS: Final = 10
 WAIT_SECONDS: Final = 600

@@ -1,15 +1,14 @@
 """The choice of engine, device and owners, and the start of programs there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from dsolver.cluster import crew, devices, versions
 from dsolver.cluster.default_client import left_by_fork
 from dsolver.cluster.nannies import bear_with_nannies
+from dsolver.dask_types import Client
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import LocalProgram, RunningProgram, S
 from dsolver.errors import ClusterError, InputError, check_compiler, in_a_line
@@ -17,10 +16,6 @@ from dsolver.grid.box import DIRECTIONS, Offsets, Triple
 from dsolver.grid.cut import chunks_for, owners_of
 from dsolver.grid.partition import Partition
 from dsolver.kernels import usable_cpus
-
-if TYPE_CHECKING:
-    from distributed import Client
-
 
 P = TypeVar("P")
 

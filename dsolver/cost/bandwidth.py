@@ -1,21 +1,17 @@
 """Copy bandwidth of devices: bytes a second that a copy reads and writes, measured once."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dsolver.cluster import devices
-
-if TYPE_CHECKING:
-    from distributed import Client, Worker
+from dsolver.dask_types import Client, Worker
 
 COPIED: Final = 1 << 26
 """Bytes of the arrays that a CPU copies, all threads together: beyond most caches, and a few 10 ms."""

@@ -1,34 +1,30 @@
 """Solves of least squares with one matrix, on workers of which any may be lost."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
 from dsolver.cluster.losses import on_workers_left
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.traffic import place
+from dsolver.dask_types import Client
 from dsolver.discretize.lifting import OutOfRangeError, exponent_for, lowered, times
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
+from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.watch import Watch, open_page
 from dsolver.session.user_arrays import alike, vector_of
 from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status
-
-if TYPE_CHECKING:
-    from distributed import Client
-from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 
 ENDS: Final = {
     0: Status.CONVERGED,

@@ -5,22 +5,18 @@ what the main lane waits for), with cpu in the place of gpu where there is none.
 stream, in `distributed.get_task_stream` and in `distributed.performance_report`. The graph engine's tasks are anyway.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from dsolver.dask_types import Client, Scheduler
 from dsolver.monitor.events import TOPIC
 from dsolver.monitor.gpu_memory import GPU_MEMORY
 from dsolver.monitor.history import SolveHistory, WorkerMemory
 from dsolver.monitor.spans import WORK, Span, from_columns
-
-if TYPE_CHECKING:
-    from distributed import Client, Scheduler
 
 logger = logging.getLogger(__name__)
 

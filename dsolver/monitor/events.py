@@ -46,22 +46,18 @@ sees it with `client.subscribe_topic("dsolver", handler)`, a `SchedulerPlugin` i
 sent in the background, and what a subscriber raises is logged.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from dsolver.dask_types import Client
 from dsolver.monitor.job import JobProgress
 from dsolver.monitor.spans import Exposure, Span, exposure, to_columns
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 logger = logging.getLogger(__name__)
 

@@ -1,12 +1,9 @@
 """A metric of Dask's workers: the memory of their GPU, reported to the scheduler with each heartbeat."""
 
-from __future__ import annotations
-
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from distributed import Worker
+from dsolver.dask_types import Worker
 
 GPU_MEMORY: Final = "dsolver-gpu-memory"
 """Name of the metric: (bytes used by all processes, bytes in total), or None where the device has failed."""

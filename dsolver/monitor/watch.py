@@ -1,7 +1,5 @@
 """Watching of a solve: which iterations are measured, which events are published, which spans are kept."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -11,15 +9,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from weakref import WeakSet
 
+from dsolver.dask_types import Client
 from dsolver.errors import InputError, check_path, in_a_line
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.spans import Exposure, Span, exposure, to_jsonl, typical
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 logger = logging.getLogger(__name__)
 

@@ -1,12 +1,10 @@
 """The system that `dsolver solve` is to solve: a stencil on a grid, diffusion, or a matrix from a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import click
 import numpy as np
@@ -19,13 +17,10 @@ from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_from, case_options, read_case
 from dsolver.cluster.rows.file_rows import blocks_of_file
 from dsolver.cluster.rows.row_blocks import results_of
+from dsolver.dask_types import Client
 from dsolver.errors import InputError
 from dsolver.grid.box import Box
 from dsolver.problems import Problem
-
-if TYPE_CHECKING:
-    from distributed import Client
-
 
 PROBLEMS: Final[dict[str, Callable[..., Problem]]] = {
     "hpcg": problems.hpcg,

@@ -3,24 +3,20 @@
 What a job is doing stands in the scheduler's metadata, which outlives every client: a job is known by its name alone.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dsolver.cluster.jobs.files import pack, size_of, unpack
 from dsolver.cluster.jobs.task import LOOK, run
+from dsolver.dask_types import Client
 from dsolver.errors import ClusterError, InputError
 from dsolver.folders import opened
 from dsolver.monitor.job import ROOT
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 ANSWER: Final = 30.0  # seconds in which the scheduler has to answer
 CANCEL: Final = 15.0  # seconds in which a cancelled job should have ended

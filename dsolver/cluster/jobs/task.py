@@ -6,8 +6,6 @@ job that this one sees, as on the same host, is taken as it is, with what was sa
 run again when its output is lost.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -16,14 +14,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dsolver.cluster.jobs import supervisor
 from dsolver.cluster.jobs.files import JobFolder, pack, unpack
+from dsolver.dask_types import Client, Worker
 from dsolver.monitor.job import JOB, ROOT
-
-if TYPE_CHECKING:
-    from distributed import Client, Worker
 
 LOOK: Final = 0.2  # seconds between looks at a running process, and whether it shall go on
 GRACE: Final = 10.0  # seconds that a cancelled process has to end by itself

@@ -3,26 +3,22 @@
 The functions here run on workers, as those of `dsolver.engines.spmd.worker` do, and have the work done in a thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.cluster.rows.placed_rows import GivenRows, cut_piece, placed
+from dsolver.dask_types import Worker
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.worker import values_of
 from dsolver.errors import DsolverError, InputError, RankError
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels.reductions import some
 from dsolver.matrices.chunks.row_block import ChunkCounts, RowBlock
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 _unwanted: Final = set[str]()  # names of rows that are to be forgotten once they are cut
 UNKNOWN: Final = -1  # in place of the number of a chunk that ghosts belong to

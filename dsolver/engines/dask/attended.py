@@ -4,20 +4,16 @@ Dask itself waits for ever where the scheduler is cut off, where no worker is le
 to run on a worker which is lost, with leave to run on others, stays where it is if no other was there at that moment.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from dsolver.dask_types import Client
 from dsolver.engines.dask.connection import ANSWER, Awake, wait_for
 from dsolver.engines.dask.health import Heartbeat
 from dsolver.errors import ClusterError, WorkerLostError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 LOOK: Final = 2.0  # seconds between two looks at the cluster
 WITHOUT_WORKERS: Final = 25.0  # seconds in which a cluster that has lost all workers must get another one

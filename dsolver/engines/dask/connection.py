@@ -1,18 +1,14 @@
 """Requests to a cluster that end when the connection to its scheduler breaks, and secession of a task that waits."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from dsolver.dask_types import Client
 from dsolver.errors import ClusterError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 POLL: Final = 0.5  # seconds between looks at the connection
 ANSWER: Final = 20.0

@@ -1,14 +1,11 @@
 """Workers that this process calls itself: by way of the scheduler a call takes a new connection, and twice the hops."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from distributed import Client, Worker
+from dsolver.dask_types import Client, Worker
 
 TIMEOUT: Final = 3.0
 """Seconds in which workers have to answer this process directly; else calls and blocks travel by the scheduler."""

@@ -1,19 +1,15 @@
 """Health of workers: pings to those that are waited for, and a question to each of many."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from dsolver.dask_types import Client
 from dsolver.engines.dask.connection import ANSWER, POLL, Awake, wait_for
 from dsolver.engines.dask.direct import reached, run_on
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 PING_TIMEOUT: Final = 10.0
 """Seconds without an answer after which a worker counts as hung. Its event loop answers whatever its ranks compute."""

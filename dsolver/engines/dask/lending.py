@@ -3,24 +3,20 @@
 Others get copies by messages of Dask, which cross the processor four times or more on their way.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dsolver.dask_types import Client
 from dsolver.engines.dask.health import ask_each_async
 from dsolver.kernels.lending.arrays import LentArray, lent
 from dsolver.kernels.lending.memory import Lender, here, open_to_readers
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 logger = logging.getLogger(__name__)
 

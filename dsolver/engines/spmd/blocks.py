@@ -1,15 +1,14 @@
 """Blocks of data on their way to ranks and from them: on the cluster, lent, or brought."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from distributed import Future
 
+from dsolver.dask_types import Client
 from dsolver.engines.dask.blocks import register, scatter_to_owners, wait_for_blocks
 from dsolver.engines.dask.connection import ANSWER, begun, wait_for
 from dsolver.engines.dask.lending import Loans, reach_of
@@ -23,9 +22,6 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.kernels.lending.arrays import WORTH, LentArray
 from dsolver.kernels.lending.memory import LendingError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 MOVED_BY: Final = ("cuda",)
 """Kernels between whose devices blocks of another cut are moved: between processes of a host that costs more."""

@@ -1,7 +1,5 @@
 """Calls of all ranks of a program at once, by way of each other where they are many; every wait ends."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
@@ -10,11 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from distributed import Future
 
+from dsolver.dask_types import Client
 from dsolver.engines.dask.connection import ANSWER, answering, begun, wait_for
 from dsolver.engines.dask.direct import reached, reaches
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
@@ -22,9 +21,6 @@ from dsolver.engines.spmd.rank_spec import Busy, Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 from dsolver.kernels.lending.arrays import LentArray
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """The client's side of a resident program: starts one rank a worker, all at once, and calls them together."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets
@@ -9,10 +7,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Final
+from typing import Any, Concatenate, Final
 
 from distributed.protocol import pickle
 
+from dsolver.dask_types import Client
 from dsolver.engines.base import Engine
 from dsolver.engines.dask.blocks import register
 from dsolver.engines.dask.connection import ANSWER, begun, unanswered, wait_for
@@ -29,9 +28,6 @@ from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.grid.partition import Partition
 from dsolver.monitor.spans import Span
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """A rank of a resident program: a thread, connections, an engine and a program on it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import traceback
@@ -9,16 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed.protocol import pickle
 
 from dsolver import kernels as backends
+from dsolver.dask_types import Worker
 from dsolver.engines.base import Engine
 from dsolver.engines.dask.lending import Loans
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.engines.redistribution import OtherCut, Redistributed, redistributed
+from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 from dsolver.engines.spmd.resting_links import RestingLink
 from dsolver.engines.transport.base import Alone, PeerError, Transport
 from dsolver.engines.transport.connections import Connections, tree
@@ -26,10 +26,6 @@ from dsolver.engines.transport.handshake import Address, Encryption
 from dsolver.engines.transport.nccl_interface import point_nccl_at
 from dsolver.errors import DsolverError, RankError
 from dsolver.kernels.lending.arrays import LentArray
-
-if TYPE_CHECKING:
-    from distributed import Worker
-from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 
 logger = logging.getLogger(__name__)
 

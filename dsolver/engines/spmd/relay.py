@@ -5,23 +5,19 @@ most `FAN` others, with a part of the rest each. So a call of P ranks takes log 
 scheduler would need 0.7 ms for each rank (`bench/many_ranks.py`). Up to `FAN` ranks are called directly.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from distributed.protocol import pickle
 
+from dsolver.dask_types import Client, Worker
 from dsolver.engines.dask.direct import run_on
 from dsolver.engines.spmd.rank_spec import Busy, Failure
 from dsolver.errors import WorkerLostError
-
-if TYPE_CHECKING:
-    from distributed import Client, Worker
 
 FAN: Final = 16  # workers that one process calls at a time, at most
 GRACE: Final = 2.0  # seconds in which the cause of a failure should be known after its first effect

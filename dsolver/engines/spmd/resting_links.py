@@ -5,16 +5,12 @@ them therefore rests on their workers for a while. The next program takes it whe
 program has left.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from dsolver.dask_types import Worker
 from dsolver.engines.transport.base import TransportLink
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 REST: Final = 60.0  # seconds after which a link is closed that no program has taken: memory of a GPU belongs to it
 

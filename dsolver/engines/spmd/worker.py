@@ -8,16 +8,15 @@ What fails is returned as a `Failure`, not raised: `Client.run` would log a trac
 that cannot be pickled would be lost on the way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from dsolver.dask_types import Worker
 from dsolver.engines.dask.connection import ANSWER
 from dsolver.engines.spmd import resting_links
 from dsolver.engines.spmd.rank import Rank
@@ -26,9 +25,6 @@ from dsolver.engines.transport.handshake import Address
 from dsolver.errors import RankError
 from dsolver.kernels.lending.arrays import LentArray
 from dsolver.monitor.gpu_memory import tell_gpu_memory
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 logger = logging.getLogger(__name__)
 

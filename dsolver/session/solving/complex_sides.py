@@ -22,9 +22,7 @@ def in_parts(values: Any) -> tuple[Any, Any]:
     return (values.real, values.imag) if is_complex(values) else (values, values * 0)
 
 
-def solved_in_parts(
-    solve: Callable[[Pairs, Options], list[Solution]], pairs: Pairs, options: Options
-) -> list[Solution]:
+def solved_in_parts(run: Callable[[Pairs, Options], list[Solution]], pairs: Pairs, options: Options) -> list[Solution]:
     """Solutions for complex right-hand sides by those of their parts. InputError: an option looks into one solve."""
     asked = [name for name in LOOKING if getattr(options, name) is not None]
     if asked:
@@ -36,7 +34,7 @@ def solved_in_parts(
     if options.atol > 0.0:  # so that both parts together stay within the limit
         of_each = replace(options, rtol=options.rtol / math.sqrt(2.0), atol=options.atol / math.sqrt(2.0))
     split = [(in_parts(b), in_parts(x0)) for b, x0 in pairs]
-    found = solve([(b[part], x0[part]) for b, x0 in split for part in (0, 1)], of_each)
+    found = run([(b[part], x0[part]) for b, x0 in split for part in (0, 1)], of_each)
     return [_joined(re, im, options) for re, im in zip(found[::2], found[1::2], strict=True)]
 
 

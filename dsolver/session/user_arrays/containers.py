@@ -1,25 +1,20 @@
 """Arrays of the grid's shape as blocks by chunk, and blocks as arrays of the kind that came in; those in memory."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from dsolver.dask_types import Client
 from dsolver.engines.redistribution import BlocksInBoxes
 from dsolver.engines.running_program import PartsOfArray
 from dsolver.errors import InputError, check_real
 from dsolver.grid.box import Box
 from dsolver.grid.partition import Partition
 from dsolver.units import counted
-
-if TYPE_CHECKING:
-    from distributed import Client
-
 
 Vectors = type[np.float64] | type[np.complex128] | np.dtype[Any]  # value types of vectors outside
 

@@ -1,23 +1,19 @@
 """Dask arrays as blocks by chunk and back: never gathered on a cluster, computed here where there is none."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dsolver.dask_types import Client
 from dsolver.engines.redistribution import BlocksInBoxes
 from dsolver.errors import InputError, check_block
 from dsolver.foreign_arrays import module_of
 from dsolver.grid.box import Box
 from dsolver.grid.partition import Partition
 from dsolver.session.user_arrays.containers import Container, InMemory, Vectors, assembled
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 class InDask(Container):

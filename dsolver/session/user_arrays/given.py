@@ -1,13 +1,12 @@
 """Arrays that users give, of any package, as containers, and what makes arrays of their kind of results."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dsolver.dask_types import Client
 from dsolver.errors import InputError, in_a_line
 from dsolver.foreign_arrays import is_foreign, opened
 from dsolver.grid.partition import Partition
@@ -15,9 +14,6 @@ from dsolver.problems import Problem
 from dsolver.problems.coordinates import check_order
 from dsolver.session.user_arrays.containers import Container, InMemory, Vectors, misshapen
 from dsolver.session.user_arrays.dask_arrays import InDask, InLocalDask, check_dask
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 def container_of(

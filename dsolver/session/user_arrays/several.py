@@ -5,14 +5,13 @@ without gaps, which is what kernels read: arrays are turned where they come in a
 the device where they lie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
+from dsolver.dask_types import Client
 from dsolver.errors import InputError
 from dsolver.foreign_arrays import is_foreign, module_of, opened
 from dsolver.matrices.matrix import is_matrix
@@ -21,9 +20,6 @@ from dsolver.problems.coordinates import check_order
 from dsolver.problems.problem import check_problem
 from dsolver.session.user_arrays.dask_arrays import as_promised, computed
 from dsolver.session.user_arrays.given import array_of, labeled
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 SLAB: Final = {"numpy": 1 << 17, "cupy": 1 << 24}
 """Bytes that are turned at a time, by the module of an array: all columns of a slab lie in a cache, so that memory is

@@ -183,26 +183,24 @@ def _in_pieces(
     return result.known(found)
 
 
-def _piece(
-    a: Csr, p: Csr, transpose: Transpose, expected: Expected, passed: Sequence[Array], begin: int
-) -> Rooms | None:
+def _piece(a: Csr, p: Csr, transpose: Transpose, of_ap: Expected, passed: Sequence[Array], begin: int) -> Rooms | None:
     """Rows of R A P in rooms; None where these would be too large.
 
     What the host launches here runs behind A P, the longest kernel, or while it learns of rows of R A P.
 
     Args:
         transpose: makes rows of R, of which columns are read first, in any order, and what makes the rest of them.
-        expected: of rows of A P.
+        of_ap: expected columns of rows of A P.
         passed: int32 (COUNTERS,) of each product, rows that stages pass on.
         begin: the column of the first row's diagonal, or `EVERY`.
     """
-    ap = in_rooms(a, Rooms(*p), p.mean, expected, Stages(a.size, passed[0]))
+    ap = in_rooms(a, Rooms(*p), p.mean, of_ap, Stages(a.size, passed[0]))
     if ap is None:
         return None
     r, finish = transpose()
-    second, stages = expecting(r, ap, expected.mean, begin, sampled=r.size >= SOME), Stages(r.size, passed[1])
+    second, stages = expecting(r, ap, of_ap.mean, begin, sampled=r.size >= SOME), Stages(r.size, passed[1])
     finish()
-    return in_rooms(r, ap, expected.mean, second(), stages, begin)
+    return in_rooms(r, ap, of_ap.mean, second(), stages, begin)
 
 
 def _sorted(rows: Csr) -> tuple[Csr, Deferred[None]]:
