@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from numba import types
 
-from dsolver.kernels.cpu import dense, octets, stencil, vectors
+from dsolver.kernels.cpu import dense, half_sweeps, octets, stencil, vectors
 from dsolver.kernels.cpu.amg import couplings, extended_interpolation, halves, pmis, points, products, transposes
 from dsolver.kernels.cpu.block_slices import loops as blocks
 from dsolver.kernels.cpu.csr import look
@@ -69,7 +69,7 @@ def on_lattices() -> Loops:
         (assembly._measure, (*RANGE, *places, COUNTS, MARKS)),
         (assembly._fill, (*RANGE, INDICES, MATRIX, *places, COUNTS, MARKS, STARTS, STARTS, VECTOR, INDICES)),
         (dense.eliminate, (MATRIX, REAL)),
-        (stencil._half_sweep, (*RANGE, TRIPLE, FLAGS, TRIPLE, VECTOR, VECTOR, REAL, REAL, VECTOR, VECTOR, VECTOR)),
+        (half_sweeps.half_sweep, (*RANGE, TRIPLE, FLAGS, TRIPLE, VECTOR, VECTOR, REAL, REAL, VECTOR, VECTOR, VECTOR)),
         (stencil._restrict, (*RANGE, TRIPLE, FLAGS, KINDS, TRIPLE, TRIPLE, TABLE, INDICES, VECTOR, VECTOR)),
         (stencil._prolong, (*RANGE, TRIPLE, KINDS, TRIPLE, FLAGS, TRIPLE, TABLE, VECTOR, VECTOR)),
         (stencil._spmv, (*RANGE, TRIPLE, FLAGS, VECTOR, VECTOR, VECTOR, VECTOR)),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dsolver.kernels.cpu.half_sweeps import gain, half_sweep, inside
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
@@ -68,7 +69,7 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
             lines = len(range(start[1], ny, 2)) * len(range(start[2], nz, 2))
             place, worth = (a.shape, a.wraps, start), lines_worth_a_thread(-(-nx // 2))
             numbers = (weights, self._faces, center, dtype.type(scale))
-            self.vectors.team.run(_half_sweep, 0, lines, *place, *numbers, r, x, out, worth=worth)
+            self.vectors.team.run(half_sweep, 0, lines, *place, *numbers, r, x, out, worth=worth)
 
     @cached_property
     def _weights(self) -> Real:
@@ -133,26 +134,6 @@ def lines_worth_a_thread(points: int) -> int:
     return -(-POINTS_WORTH_A_THREAD // points)
 
 
-@inlined()
-def _inside(i: Any, n: Any, wraps: Any) -> Any:
-    """The index of a point that may lie outside: across a periodic axis, or -1."""
-    if 0 <= i < n:
-        return i
-    if not wraps:
-        return -1
-    return i + n if i < 0 else i - n
-
-
-@inlined()
-def _gain(i: Any, n: Any, lower: Any, upper: Any) -> Any:
-    out = lower - lower
-    if i == 0:
-        out += lower
-    if i == n - 1:
-        out += upper
-    return out
-
-
 @njit(inline="always")
 def _add_line(left: Any, here: Any, right: Any, wraps: Any, source: Any, out: Any) -> None:
     """out += the products of three entries of every point with a line."""
@@ -183,67 +164,15 @@ def _spmv(first: Any, last: Any, shape: Any, wraps: Any, weights: Any, faces: An
         out, own = y[begin : begin + nx], x[begin : begin + nx]
         out[:] = 0
         for at in range(9):
-            jj, kk = _inside(j + at % 3 - 1, ny, wraps[1]), _inside(k + at // 3 - 1, nz, wraps[2])
+            jj, kk = inside(j + at % 3 - 1, ny, wraps[1]), inside(k + at // 3 - 1, nz, wraps[2])
             if jj >= 0 and kk >= 0:
                 other = SLICE + (kk * ny + jj) * nx
                 left, here, right = weights[3 * at], weights[3 * at + 1], weights[3 * at + 2]
                 if at == 4:
-                    here += _gain(k, nz, faces[4], faces[5]) + _gain(j, ny, faces[2], faces[3])
+                    here += gain(k, nz, faces[4], faces[5]) + gain(j, ny, faces[2], faces[3])
                 _add_line(left, here, right, wraps[0], x[other : other + nx], out)
         out[0] += faces[0] * own[0]
         out[nx - 1] += faces[1] * own[nx - 1]
-
-
-@compiled()
-def _half_sweep(first: Any, last: Any, *given: Any) -> None:
-    """out = scale r - the sum of weights x, at the points of one class on its lines [first, last).
-
-    `start` is the first point of the class; `weights` (27,) are zero for entries that do not count, those of the class
-    among them. Where `center`, the diagonal away from the faces, is not zero, the result is divided by the diagonal.
-    A line takes one entry after the other: an entry of a point after the other took five times as long.
-    """
-    shape, wraps, start, weights, faces, center, scale, r, x, out = given
-    nx, ny, nz = shape
-    lines, begin = (ny - start[1] + 1) // 2, start[0]
-    for line in range(first, last):
-        j, k = start[1] + 2 * (line % lines), start[2] + 2 * (line // lines)
-        here = SLICE + (k * ny + j) * nx
-        own, given = out[here : here + nx], r[here : here + nx]
-        for i in range(begin, nx, 2):
-            own[i] = scale * given[i]
-        for q in range(27):
-            jj, kk = _inside(j + q // 3 % 3 - 1, ny, wraps[1]), _inside(k + q // 9 - 1, nz, wraps[2])
-            if weights[q] != 0 and jj >= 0 and kk >= 0:
-                other = SLICE + (kk * ny + jj) * nx
-                _subtract_line(weights[q], q % 3 - 1, wraps[0], x[other : other + nx], own, begin)
-        if center != 0:
-            diagonal = center + (_gain(k, nz, faces[4], faces[5]) + _gain(j, ny, faces[2], faces[3]))
-            inner, end = begin, nx
-            if begin == 0:
-                own[0] /= diagonal + _gain(0, nx, faces[0], faces[1])
-                inner = 2
-            if (nx - 1 - begin) % 2 == 0 and nx > inner:
-                end = nx - 1
-                own[end] /= diagonal + _gain(end, nx, faces[0], faces[1])
-            for i in range(inner, end, 2):
-                own[i] /= diagonal
-
-
-@njit(inline="always")
-def _subtract_line(weight: Any, step: Any, wraps: Any, source: Any, out: Any, begin: Any) -> None:
-    """out[i] -= weight source[i + step] at every second point of a line from `begin` on; step: -1, 0 or 1."""
-    nx = len(out)
-    first, end = begin, nx
-    if first + step < 0:
-        if wraps:
-            out[first] -= weight * source[nx - 1]
-        first += 2
-    if step > 0:
-        end = nx - 1
-        if wraps and (end - begin) % 2 == 0:
-            out[end] -= weight * source[0]
-    for i in range(first, end, 2):
-        out[i] -= weight * source[i + step]
 
 
 @inlined()
@@ -271,9 +200,9 @@ def _restrict(first: Any, last: Any, *given: Any) -> None:
             total = y[SLICE + (k * ny + j) * nx + i]
             for axis in range(3):
                 for corner in range(4):
-                    ii = _inside(i - 2 * _corner(corner, axis, 0) - 1 if axis != 0 else i, nx, wraps[0])
-                    jj = _inside(j - 2 * _corner(corner, axis, 1) - 1 if axis != 1 else j, ny, wraps[1])
-                    kk = _inside(k - 2 * _corner(corner, axis, 2) - 1 if axis != 2 else k, nz, wraps[2])
+                    ii = inside(i - 2 * _corner(corner, axis, 0) - 1 if axis != 0 else i, nx, wraps[0])
+                    jj = inside(j - 2 * _corner(corner, axis, 1) - 1 if axis != 1 else j, ny, wraps[1])
+                    kk = inside(k - 2 * _corner(corner, axis, 2) - 1 if axis != 2 else k, nz, wraps[2])
                     if ii >= 0 and jj >= 0 and kk >= 0:
                         weight = table[kinds[2][kk], kinds[1][jj], kinds[0][ii], axis, corner]
                         total += weight * y[SLICE + (kk * ny + jj) * nx + ii]
@@ -296,15 +225,15 @@ def _prolong(
             here = SLICE + line * nx + i
             i0, j0, k0 = begin[0] + i // 2, begin[1] + j // 2, begin[2] + k // 2
             if i % 2 == 1 and j % 2 == 1:
-                ii, jj, kk = _inside(i0, cx, wraps[0]), _inside(j0, cy, wraps[1]), _inside(k0, cz, wraps[2])
+                ii, jj, kk = inside(i0, cx, wraps[0]), inside(j0, cy, wraps[1]), inside(k0, cz, wraps[2])
                 if ii >= 0 and jj >= 0 and kk >= 0:
                     x[here] += xc[SLICE + (kk * cy + jj) * cx + ii]
                 continue
             axis = 0 if i % 2 == 1 else 1 if j % 2 == 1 else 2
             for corner in range(4):
-                ii = _inside(i0 + _corner(corner, axis, 0), cx, wraps[0])
-                jj = _inside(j0 + _corner(corner, axis, 1), cy, wraps[1])
-                kk = _inside(k0 + _corner(corner, axis, 2), cz, wraps[2])
+                ii = inside(i0 + _corner(corner, axis, 0), cx, wraps[0])
+                jj = inside(j0 + _corner(corner, axis, 1), cy, wraps[1])
+                kk = inside(k0 + _corner(corner, axis, 2), cz, wraps[2])
                 if ii >= 0 and jj >= 0 and kk >= 0:
                     weight = table[kinds[2][k], kinds[1][j], kinds[0][i], axis, corner]
                     x[here] += weight * xc[SLICE + (kk * cy + jj) * cx + ii]
