@@ -180,9 +180,13 @@ What follows from a NaN by further quotients is NaN, too: so an iteration that h
 DOT_PLUS = _kernel("dot_plus", reads="x y sign u v", writes="dot")
 """dot = x . y + sign u . v with a float sign: of complex vectors, kept as two real ones, a part of a product."""
 COMPLEX_DOT = _kernel("complex_dot", reads="x xi sign y yi", writes="dot doti")
-"""The `DOT_PLUS` x . y + sign xi . yi and x . yi - sign xi . y: both parts of xᴴy, or with the sign -1 of xᵀy."""
+"""The `DOT_PLUS` x . y + sign xi . yi and x . yi - sign xi . y: both parts of xᴴy, or with the sign -1 of xᵀy.
+
+x may be in float64."""
 COMPLEX_AXPBY = _kernel("complex_axpby", reads="sign a ai x xi b bi", updates="y yi")
-"""`AXPBY` of complex numbers, each in two parts: y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi)."""
+"""`AXPBY` of complex numbers, each in two parts: y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi).
+
+y may be in float64."""
 COMPLEX_UPDATE_X_R = _kernel("complex_update_x_r", reads="a ai p pi Ap Api", updates="x xi r ri", writes="dot")
 """x += a p and r -= a Ap of complex numbers, unless a is not finite; always the `DOT_PLUS` dot = r . r + ri . ri."""
 COMPLEX_STEP = _kernel("complex_step", reads="keep w wi r ri", updates="x xi")

@@ -3,6 +3,7 @@
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY
 from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.mixed_precision import Lowered
 
 
 class ConjugateOrthogonal(KrylovMethod):
@@ -24,11 +25,15 @@ class ConjugateOrthogonal(KrylovMethod):
 
     def step(self) -> None:
         """One iteration. The first has p = 0 and rz_old = 1, which makes p = z."""
-        engine, one, z, p, ap = self._engine, self._one, self._z, self._p, self._ap
-        self.precondition(self.r, z)
-        engine.bilinear(self.r, z, self._parts, self._rz)
+        engine, one, p, ap = self._engine, self._one, self._p, self._ap
+        view, z = engine, self._z
+        if isinstance(self.preconditioner, Lowered):
+            view, z = self.preconditioner.scaled(self.r, self.rr)  # nothing notices the factor
+        else:
+            self.precondition(self.r, z)
+        view.bilinear(self.r, z, self._parts, self._rz)
         self._quotient(self._rz, self._rz_old, one, one, self._beta)
-        engine.run(AXPBY, 1.0, one, z, self._beta, p)
+        view.run(AXPBY, 1.0, one, z, self._beta, p)
         self.operator.multiply(p, ap)
         engine.bilinear(p, ap, self._parts, self._pap)
         self._quotient(self._rz, self._pap, one, one, self._alpha)

@@ -36,6 +36,12 @@ class Lowered:
         self.inner.apply(self._r, self._z)
         self._view.run(WIDEN, self._z, self._rr, z)
 
+    def scaled(self, r: Field, rr: Scalar) -> tuple[Engine, Field]:
+        """z = s M r in the smaller type, and the engine for it, where rr is r . r; s as of `make_direction`."""
+        self._view.run(NARROW, r, rr, self._r)
+        self.inner.apply(self._r, self._z)
+        return self._view, self._z
+
     def guess(self, b: Field, x: Field) -> None:
         """x = what M guesses for b, both in float64, where M does guess."""
         self._engine.dot(b, b, self._parts, self._rr)

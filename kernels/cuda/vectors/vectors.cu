@@ -71,25 +71,28 @@ ENTRY dot_plus(
     grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
-// Both parts of a product of complex vectors, as dot_plus adds them: 32 bytes.
-ENTRY complex_dot(
-    In<real> x, In<real> xi, double sign, In<real> y, In<real> yi, long long size, double* partials, unsigned* ticket,
-    double* out, double* out_im
-) {
-    FOLLOW_LAST()
-    double sum = 0.0, sum_im = 0.0;
-    for_items(
-        size, [=](long long i) { return Four{__ldg(x + i), __ldg(xi + i), __ldg(y + i), __ldg(yi + i)}; },
-        [&](long long, Four t) {
-            sum = fma(sign * t.ap, t.r, fma(t.p, t.x, sum));
-            sum_im = fma(-sign * t.ap, t.x, fma(t.p, t.r, sum_im));
-        });
-    sum = block_sum(sum), sum_im = block_sum(sum_im);
-    if (threadIdx.x == 0) partials[blockIdx.x] = sum, partials[gridDim.x + blockIdx.x] = sum_im;
-    if (!comes_last(ticket)) return;
-    sum = sum_of_parts<block_sum>(partials), sum_im = sum_of_parts<block_sum>(partials + gridDim.x);
-    if (threadIdx.x == 0) *out = sum, *out_im = sum_im;
-}
+// Both parts of a product of complex vectors, as dot_plus adds them: 32 bytes. And the same of a double vector and a real one.
+#define COMPLEX_DOT(NAME, OF_X) \
+    ENTRY NAME( \
+        In<OF_X> x, In<OF_X> xi, double sign, In<real> y, In<real> yi, long long size, double* partials, unsigned* ticket, \
+        double* out, double* out_im \
+    ) { \
+        FOLLOW_LAST() \
+        double sum = 0.0, sum_im = 0.0; \
+        for_items( \
+            size, [=](long long i) { return Four{__ldg(x + i), __ldg(xi + i), __ldg(y + i), __ldg(yi + i)}; }, \
+            [&](long long, Four t) { \
+                sum = fma(sign * t.ap, t.r, fma(t.p, t.x, sum)); \
+                sum_im = fma(-sign * t.ap, t.x, fma(t.p, t.r, sum_im)); \
+            }); \
+        sum = block_sum(sum), sum_im = block_sum(sum_im); \
+        if (threadIdx.x == 0) partials[blockIdx.x] = sum, partials[gridDim.x + blockIdx.x] = sum_im; \
+        if (!comes_last(ticket)) return; \
+        sum = sum_of_parts<block_sum>(partials), sum_im = sum_of_parts<block_sum>(partials + gridDim.x); \
+        if (threadIdx.x == 0) *out = sum, *out_im = sum_im; \
+    }
+COMPLEX_DOT(complex_dot, real)
+COMPLEX_DOT(complex_dot_narrowed, double)
 
 // x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
 ENTRY gathered_dot(
@@ -129,21 +132,25 @@ ENTRY axpby(double sign, const double* a, const real* x, const double* b, real* 
         [=](long long i, Two t) { y[i] = fma(of_x, t.x, of_y * t.y); });
 }
 
-// y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi), 48 bytes, unless a number is not finite.
-ENTRY complex_axpby(
-    double sign, const double* a, const double* ai, const real* x, const real* xi, const double* b, const double* bi,
-    real* y, real* yi, long long size
-) {
-    FOLLOW_LAST()
-    const double p = sign * *a, pi = sign * *ai, q = *b, qi = *bi;
-    if (!isfinite(p) || !isfinite(pi) || !isfinite(q) || !isfinite(qi)) return;
-    for_items(
-        size, [=](long long i) { return Four{x[i], xi[i], y[i], yi[i]}; },
-        [=](long long i, Four t) {
-            y[i] = fma(p, t.p, -(pi * t.ap)) + fma(q, t.x, -(qi * t.r));
-            yi[i] = fma(p, t.ap, pi * t.p) + fma(q, t.r, qi * t.x);
-        });
-}
+// y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi), 48 bytes, unless a number is not finite. And the same with y of
+// double.
+#define COMPLEX_AXPBY(NAME, OF_Y) \
+    ENTRY NAME( \
+        double sign, const double* a, const double* ai, const real* x, const real* xi, const double* b, const double* bi, \
+        OF_Y* y, OF_Y* yi, long long size \
+    ) { \
+        FOLLOW_LAST() \
+        const double p = sign * *a, pi = sign * *ai, q = *b, qi = *bi; \
+        if (!isfinite(p) || !isfinite(pi) || !isfinite(q) || !isfinite(qi)) return; \
+        for_items( \
+            size, [=](long long i) { return Four{x[i], xi[i], y[i], yi[i]}; }, \
+            [=](long long i, Four t) { \
+                y[i] = fma(p, t.p, -(pi * t.ap)) + fma(q, t.x, -(qi * t.r)); \
+                yi[i] = fma(p, t.ap, pi * t.p) + fma(q, t.r, qi * t.x); \
+            }); \
+    }
+COMPLEX_AXPBY(complex_axpby, real)
+COMPLEX_AXPBY(complex_axpby_narrowed, double)
 
 // x += a p and r -= a Ap as complex_axpby makes them, unless a is not finite, and r . r as dot_plus does: 96 bytes in place of 128.
 struct Eight {

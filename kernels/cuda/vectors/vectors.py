@@ -117,7 +117,7 @@ class CudaVectors(Vectors):
 
     def complex_dot(self, x: Array, xi: Array, sign: float, y: Array, yi: Array, dot: Array, doti: Array) -> None:
         arguments = (x, xi, np.float64(sign), y, yi, np.int64(len(x)), *self.scratch.here(), dot, doti)
-        launch_early(self._function("complex_dot"), *grid_of(len(x)), arguments)
+        launch_early(self._function(_for("complex_dot", x, y)), *grid_of(len(x)), arguments)
 
     def total(self, parts: Array, total: Array) -> None:
         launch_early(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
@@ -131,7 +131,7 @@ class CudaVectors(Vectors):
     def complex_axpby(
         self, sign: float, a: Array, ai: Array, x: Array, xi: Array, b: Array, bi: Array, y: Array, yi: Array
     ) -> None:
-        self.items("complex_axpby", len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
+        self.items(_for("complex_axpby", x, y), len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
 
     def complex_update_x_r(self, *arrays: Array) -> None:
         size = len(arrays[2])
@@ -237,6 +237,11 @@ class _VectorColumns(BatchedLaunches):
 def vectors(dtype: str) -> CudaVectors:
     """The vector kernels of a value type, one object in a process."""
     return CudaVectors(dtype)
+
+
+def _for(name: str, x: Array, y: Array) -> str:
+    """The kernel of this name for vectors of one type, or of two."""
+    return name if x.itemsize == y.itemsize else f"{name}_narrowed"
 
 
 def grid_of(size: int) -> tuple[tuple[int], tuple[int]]:

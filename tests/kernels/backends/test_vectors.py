@@ -319,3 +319,19 @@ def test_dots_of_any_number_of_items(count: int) -> None:
     x, y, dot = np.arange(1.0, count + 1.0), np.full(count, 2.0), np.empty(1)
     vectors.dot(x, y, dot)
     assert dot[0] == count * (count + 1.0)
+
+
+@pytest.mark.parametrize("name", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_steps_on_two_parts_of_two_types(name: str) -> None:
+    backend, rng = load(name, dtype="float32"), np.random.default_rng(1)
+    wide, narrow = rng.standard_normal((2, 9024)), rng.standard_normal((2, 9024)).astype(np.float32)
+    x, xi, y, yi = (backend.xp.asarray(part.copy()) for part in (*wide, *narrow))
+    dot, other, *numbers = (backend.xp.asarray([value]) for value in (NAN, NAN, 1.0, 0.0, -0.5, 2.0))
+    backend.kernel("complex_dot")(x, xi, -1.0, y, yi, dot, other)
+    (u, ui), (v, vi) = wide, narrow.astype(np.float64)
+    expected = (u + 1j * ui) @ (v + 1j * vi)
+    found = complex(backend.to_host(dot)[0], backend.to_host(other)[0])
+    assert abs(found - expected) < 1e-12 * 9024
+    backend.kernel("complex_axpby")(1.0, *numbers[:2], y, yi, *numbers[2:], x, xi)
+    made = backend.to_host(x) + 1j * backend.to_host(xi)
+    np.testing.assert_allclose(made, (v + 1j * vi) + (-0.5 + 2j) * (u + 1j * ui), rtol=1e-13, atol=1e-13)
