@@ -129,7 +129,7 @@ def _paths(first: Any, last: Any, *given: Any) -> Any:
 
     Whether a column is new is no branch: a processor would not foresee it.
     """
-    points, a, below, bits, coarse, seen, width, least, lengths, columns, values = given
+    points, a, below, bits, coarse, seen, width, least, ends, columns, values = given
     place = scratch(width, np.int64)  # of each column, where its counts stand, counted over all rows
     fill(place, -1)
     counts = scratch(width + 1, np.int64)  # paths of both directions, in a half each
@@ -158,8 +158,8 @@ def _paths(first: Any, last: Any, *given: Any) -> Any:
             found = counts[uint64(place[uint64(row[m])] - base)]
             values[uint64(used) + m] = ((found & LOW) >= wanted) + 2 * ((found >> HALF) >= wanted)
         base += n
-        lengths[p - first] = kept
         used += kept
+        ends[p - first] = used
     return used
 
 

@@ -98,18 +98,17 @@ def _kept(rows: int, most: int, loop: Any, arguments: tuple[Any, ...], team: Tea
 @compiled()
 def _coarse(first: Any, last: Any, *given: Any) -> Any:
     """Rows first .. last, one after the other; returns their number of entries. Whether one is wanted is no branch."""
-    a, bits, state, below, names, every, lengths, columns, values = given
+    a, bits, state, below, names, every, ends, columns, values = given
     wanted = DEPENDS | LEADS if every else DEPENDS
     used = uint64(0)
     for i in range(first, last):
-        begin = used
         if every or state[below + i] == FINE:
             for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
                 j = uint64(a.columns[k])
                 columns[used] = names[j]
                 values[used] = coded(a.values[k], bits[k]) if every else a.values[k]
                 used += uint64((bits[k] & wanted != 0) & (state[j] == COARSE))
-        lengths[i - first] = used - begin
+        ends[i - first] = used
     return used
 
 
@@ -123,16 +122,15 @@ def _add_up(first: Any, last: Any, a: Any, sums: Any) -> None:
 
 
 @compiled()
-def _rename(first: Any, last: Any, seen: Any, names: Any, lengths: Any, columns: Any, values: Any) -> Any:
+def _rename(first: Any, last: Any, seen: Any, names: Any, ends: Any, columns: Any, values: Any) -> Any:
     """Rows first .. last, one after the other; returns their number of entries. Whether one is wanted is no branch."""
     used = uint64(0)
     for i in range(first, last):
-        begin = used
         for k in range(uint64(seen.start[i]), uint64(seen.start[i + 1])):
             name = names[uint64(seen.columns[k])]
             columns[used], values[used] = name, seen.values[k]
             used += uint64((name >= 0) & (seen.values[k] != 0.0))
-        lengths[i - first] = used - begin
+        ends[i - first] = used
     return used
 
 
@@ -140,7 +138,7 @@ def _rename(first: Any, last: Any, seen: Any, names: Any, lengths: Any, columns:
 def _interpolate(first: Any, last: Any, *given: Any) -> Any:
     """Rows of points first .. last, one after the other; returns their number of entries."""
     points, a, bits, state, below, seen, sums = given[:7]
-    coarse, columns, most, negligible, lengths, out_columns, out_values = given[7:]
+    coarse, columns, most, negligible, ends, out_columns, out_values = given[7:]
     place = scratch(columns, np.int64)  # of each column, where its weight stands, counted over all rows
     fill(place, -1)
     found, weights = scratch(columns, np.int32), scratch(columns, np.float64)
@@ -150,8 +148,8 @@ def _interpolate(first: Any, last: Any, *given: Any) -> Any:
         if state[below + i] == COARSE:
             out_columns[used] = coarse[below + i]
             out_values[used] = 1.0
-            lengths[p - first] = 1
             used += 1
+            ends[p - first] = used
             continue
         n, center, size = 0, 0.0, 0.0
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
@@ -174,14 +172,14 @@ def _interpolate(first: Any, last: Any, *given: Any) -> Any:
         kept = 0
         if center > negligible * size:
             kept = _keep(found, weights, n, most, -1.0 / center, used, out_columns, out_values)
-        lengths[p - first] = kept
         used += kept
+        ends[p - first] = used
     return used
 
 
 @compiled()
 def _multiply(
-    first: Any, last: Any, a: Any, b: Any, columns: Any, most: Any, lengths: Any, out_columns: Any, out_values: Any
+    first: Any, last: Any, a: Any, b: Any, columns: Any, most: Any, ends: Any, out_columns: Any, out_values: Any
 ) -> Any:
     """Rows first .. last, one after the other; returns their number of entries."""
     place = scratch(columns, np.int64)
@@ -197,8 +195,8 @@ def _multiply(
                 n = _add(uint64(b.columns[m]), value * b.values[m], base, place, found, weights, n)
         base += n
         kept = _keep(found, weights, n, most, 1.0, used, out_columns, out_values)
-        lengths[i - first] = kept
         used += kept
+        ends[i - first] = used
     return used
 
 

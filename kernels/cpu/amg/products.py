@@ -120,7 +120,7 @@ def _product(first: Any, last: Any, *given: Any) -> Any:
     The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number. Rows of B
     are requested ahead. Whether a column is new is no branch: a processor would not foresee it.
     """
-    a, b, width, ascending, below, lengths, columns, values = given
+    a, b, width, ascending, below, ends, columns, values = given
     place = scratch(width, np.int64)  # of each column, where its sum stands, if none had ever left the room
     fill(place, -1)
     used, left, end = np.int64(0), np.int64(0), uint64(len(a.columns))
@@ -143,14 +143,14 @@ def _product(first: Any, last: Any, *given: Any) -> Any:
                 columns[uint64(at - left)] = c
                 place[c] = at
                 used += new
-        lengths[i - first] = used - begin
         if below != EVERY:
             kept = begin - left
             for m in range(uint64(begin - left), uint64(used - left)):
                 c = columns[m] - below
                 columns[uint64(kept)], values[uint64(kept)] = c, values[m]
                 kept += c >= i
-            lengths[i - first], left = kept + left - begin, used - kept
+            left = used - kept
+        ends[i - first] = used - left
         if ascending:
             found = values[begin:used].copy()
             sort_short(columns[begin:used])

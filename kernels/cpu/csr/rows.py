@@ -33,15 +33,14 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
     to the next: fresh memory costs a thread as much time as products of matrices do. Rows are copied from there to
     arrays of their size, 24 bytes an entry.
 
-    `most`: entries of rows first .. last, at most. `write`: writes rows first .. last with these arguments: int64
-    lengths, int32 columns, float64 values of theirs.
+    `most`: entries of rows first .. last, at most. `write`: writes rows first .. last with these arguments: where each
+    of them ends, int64, counted from the first; int32 columns, float64 values of theirs.
     """
     start = np.zeros(rows + 1, dtype=np.int64)
 
     def piece(first: int, last: int) -> tuple[int, int, Room]:
         ends, room = start[first + 1 : last + 1], team.room(int(most(first, last)))
         write(first, last, ends, *room)
-        np.cumsum(ends, out=ends)
         return first, last, room
 
     parts = team.run(piece, 0, rows, worth=PRODUCTS_WORTH_A_THREAD)
