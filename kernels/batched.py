@@ -5,8 +5,6 @@ Arrays have one more dimension in front, of the same length everywhere, the colu
 Each column gets the bits that its kernel would make of it alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +19,7 @@ class Kernels:
 
     together: ClassVar[frozenset[str]] = frozenset()
 
-    def batched(self, width: int) -> Columns:
+    def batched(self, width: int) -> "Columns":
         """The kernels for vectors of so many columns."""
         return Columns(self, width)
 
@@ -57,7 +55,7 @@ class Columns:
 class Batched:
     """Look-up of the kernels for vectors of so many columns."""
 
-    def __init__(self, vectors: Vectors, width: int) -> None:
+    def __init__(self, vectors: "Vectors", width: int) -> None:
         self.vectors = vectors
         self.width = width
 

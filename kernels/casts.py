@@ -1,7 +1,5 @@
 """Casts of values to a narrower type: exact ones, and what becomes of values out of its range."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
     from dsolver.kernels.formats.layout import Array
 
 
-def lossless(values: Array) -> Array:
+def lossless(values: "Array") -> "Array":
     """Values as float32 if that changes none of them, else as they are."""
     narrow = narrowed(values, np.dtype(np.float32))
     return narrow if bool((narrow == values).all()) else values

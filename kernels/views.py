@@ -1,14 +1,12 @@
 """Views of arrays: one without its base, and the index of a layer of a box."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dsolver.kernels.formats.layout import Array
 
 
-def without_base(view: Array) -> Array:
+def without_base(view: "Array") -> "Array":
     """A contiguous view as an array without a base, in the same memory; another view as it is.
 
     For every view of an array of more than 2 GB, however small, CuPy compiles kernels with 64-bit indices beside those

@@ -5,8 +5,6 @@ becomes λ = A⁻ᵀ g with respect to r, and −∂(λᵀ A x) with respect to 
 numbers g is conjugated before and λ after it in PyTorch's convention, which makes A⁻ᴴ g of it; JAX's needs nothing.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,7 +42,7 @@ class ParametricSystem(ABC):
         """Shape of b: the grid's with three axes, or (rows,)."""
 
     @abstractmethod
-    def like(self, other: ParametricSystem) -> bool:
+    def like(self, other: "ParametricSystem") -> bool:
         """Whether another system has the same structure, so that a set-up of it may be changed into this one's."""
 
     @abstractmethod

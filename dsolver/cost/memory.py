@@ -1,7 +1,5 @@
 """Bytes of memory that a system takes on its devices, counted before anything is allocated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -78,7 +76,7 @@ class Bytes:
     def __str__(self) -> str:
         return ", ".join(f"{name} {amount(size)}" for name, size in self.parts.items() if size)
 
-    def __add__(self, other: Bytes) -> Bytes:
+    def __add__(self, other: "Bytes") -> "Bytes":
         return Bytes(
             matrices=tuple(a + b for a, b in zip(self.matrices, other.matrices, strict=True)),
             halos=self.halos + other.halos,

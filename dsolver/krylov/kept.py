@@ -1,7 +1,5 @@
 """Iterate that a solve may go back to. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from dsolver.engines.base import Engine, Field, PerChunk
@@ -40,7 +38,7 @@ class KeptIterate:
         self.recall(x)
         self.keep(work)
 
-    def lay_out(self, other: KeptIterate, bring: Callable[[Field, Field], None]) -> None:
+    def lay_out(self, other: "KeptIterate", bring: Callable[[Field, Field], None]) -> None:
         """Have another one, in another layout, keep the same; bring: copies from this layout to that one."""
         other._zero = self._zero
         if not self._zero:

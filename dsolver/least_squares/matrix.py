@@ -1,7 +1,5 @@
 """A rectangular matrix, cut into chunks of rows and of columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,7 +34,7 @@ class RectangularMatrix:
         largest = float(abs(self.rows.data).max()) if len(self.rows.data) else 0.0
         return exponent_for(largest) if largest else 0
 
-    def times(self, exponent: int) -> RectangularMatrix:
+    def times(self, exponent: int) -> "RectangularMatrix":
         """This matrix times a power of two."""
         if exponent == 0:
             return self
@@ -53,7 +51,7 @@ class RectangularMatrix:
         rows, columns = self.rows.shape
         return int(rows), int(columns)
 
-    def cut(self, chunks: int, formats: str | None = None) -> CutRectangular:
+    def cut(self, chunks: int, formats: str | None = None) -> "CutRectangular":
         """The matrix with so many chunks of rows, and of columns, with about as many entries each; or less.
 
         With several chunks it has to be in memory of the host.

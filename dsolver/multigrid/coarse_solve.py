@@ -1,7 +1,5 @@
 """The coarsest level of a hierarchy: solved with a stored inverse."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,7 +81,7 @@ def lattice_inverse(
     return at_level(depth, inverse)
 
 
-def rows_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, depth: int, singular: bool) -> AtLevel:
+def rows_inverse(backend: Backend, _: int, layout: Layout, rows: "LevelRows", *, depth: int, singular: bool) -> AtLevel:
     """The `DenseInverse` of a level of one chunk; singular: constants are in its null space, where rows say nothing."""
     dense, symmetric = backend.dense.of_rows(rows.a), rows.full is None
     if rows.near.shape[1]:

@@ -1,7 +1,5 @@
 """The coarse-grid correction of a level whose restriction and prolongation are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +36,7 @@ class StoredTransfer(Transfer):
     restricted: Sequence[Sequence[int]] | None = None
     prolonged: Sequence[Sequence[int]] | None = None
 
-    def step(self, fine: Level, coarse: Level, sweeps: int) -> CorrectionStep:
+    def step(self, fine: Level, coarse: Level, sweeps: int) -> "CorrectionStep":
         return CorrectionStep(self, fine, coarse, sweeps)
 
 

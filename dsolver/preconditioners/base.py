@@ -1,7 +1,5 @@
 """The interface of a preconditioner: what it can do, what it builds, what it costs and how it is applied."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -148,7 +146,7 @@ class Preconditioner(ABC):
         """Method that it is made for with a system; None where the system tells."""
         return self.can.method
 
-    def informed(self, problem: Problem) -> Preconditioner:
+    def informed(self, problem: Problem) -> "Preconditioner":
         """The preconditioner with what its forecast has to know of the problem's arrays, before these are dropped."""
         return self
 
@@ -164,7 +162,7 @@ class Preconditioner(ABC):
         """A alone, as `build` stores it, for levels built of another matrix; None where these cannot serve."""
         return None
 
-    def chosen(self, levels: Sequence[Any]) -> Preconditioner:
+    def chosen(self, levels: Sequence[Any]) -> "Preconditioner":
         """The preconditioner that it has chosen to be, as its levels show; itself, if there was nothing to choose."""
         return self
 

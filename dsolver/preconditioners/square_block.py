@@ -1,7 +1,5 @@
 """The preconditioned square block of a complex symmetric matrix: ``"presb"``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, final
@@ -56,7 +54,7 @@ class PreconditionedSquareBlock(Preconditioner):
             raise InputError(f"M={self.asked} takes a real preconditioner of B + C, such as Algebraic(), for inner=")
         self.inner.check(problem, partition)
 
-    def informed(self, problem: Problem) -> PreconditionedSquareBlock:
+    def informed(self, problem: Problem) -> "PreconditionedSquareBlock":
         """The preconditioner with the sign of Im A. InputError: a diagonal tells that a part is not semidefinite."""
         assert isinstance(problem, MatrixProblem)
         return replace(self, inner=self.inner.informed(problem), sign=_sign_of(problem, self.asked))
@@ -73,7 +71,7 @@ class PreconditionedSquareBlock(Preconditioner):
         """B + C alone, as the inner one stores it."""
         return self.inner.matrix(builder, levels)
 
-    def on(self, site: Site) -> _AppliedSquareBlock:
+    def on(self, site: Site) -> "_AppliedSquareBlock":
         """M on complex vectors."""
         assert isinstance(site.engine, ComplexEngine)
         inner = make(self.inner, replace(site, engine=site.engine.real))

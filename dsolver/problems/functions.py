@@ -1,7 +1,5 @@
 """Functions of arrays that stand for a matrix or a preconditioner: of whole arrays, or of a chunk and its halo."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -126,7 +124,7 @@ class UserFunction:
         return found
 
 
-def function_for(name: str, function: Any, problem: Problem) -> UserFunction:
+def function_for(name: str, function: Any, problem: "Problem") -> UserFunction:
     """A function of arrays, `ByChunk` or SciPy's kind, for a problem's vectors. InputError: it cannot be called so."""
     known: dict[str, Any] = {"name": name, "shape": problem.shape, "grid": problem.grid, "numbers": problem.numbers}
     if isinstance(function, ByChunk):
@@ -169,7 +167,7 @@ def as_function(given: Any) -> Any:
     return OperatorProduct(given) if is_operator(given) else given
 
 
-def _check_size(name: str, operator: Any, problem: Problem) -> None:
+def _check_size(name: str, operator: Any, problem: "Problem") -> None:
     grid, size = problem.grid, math.prod(problem.grid)
     if tuple(operator.shape) != (size, size):
         of, rows = ("A", "row of A") if grid[1:] == (1, 1) else (f"the grid {grid}", "point, in the order of b.ravel()")

@@ -1,7 +1,5 @@
 """Cells where u is held: no unknowns, but neighbors with a value, as a Dirichlet condition is one of a face."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,7 +25,7 @@ class HeldCells:
     cells: Array
     links: tuple[Link, ...]
 
-    def fed(self, patch: Patch, name: str, number: complex | None) -> HeldValues:
+    def fed(self, patch: Patch, name: str, number: complex | None) -> "HeldValues":
         """The values, a field of the patch or one number, and what they add to b. InputError: one is not finite."""
         if number is not None:
             values: Array = patch.xp.full(len(self.cells), number)

@@ -1,7 +1,5 @@
 """Planning of a solve: the cut, the method and the value types of a system, where they were not asked for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -47,7 +45,7 @@ class Wishes:
             return problem.planned(chunks, cuda=cuda, cut=by)
         return problem.planned(chunks, cuda=cuda)
 
-    def plan(self, problem: Problem, workers: int, *, cuda: bool, by: Cutter | None = None) -> Plan:
+    def plan(self, problem: Problem, workers: int, *, cuda: bool, by: Cutter | None = None) -> "Plan":
         """The plan for a system on workers, with a chunk for each by default.
 
         `by`: cuts matrices; see `MatrixProblem.planned`. InputError: as of `SolveSpec.plan`, or the grid has no cut for

@@ -1,7 +1,5 @@
 """Types and constants that algebraic set-up shares with its kernels, in `cpu.amg` and `cuda.amg`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -91,7 +89,7 @@ class BlockSizes(NamedTuple):
     columns: int
 
     @property
-    def restricted(self) -> BlockSizes:
+    def restricted(self) -> "BlockSizes":
         """Sizes of the blocks of Bᵀ and A B."""
         return BlockSizes(self.columns, self.rows, self.columns)
 

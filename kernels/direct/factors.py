@@ -1,7 +1,5 @@
 """Factors of any square matrix: scaled before, and where A is singular those that solve for its least squares."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -126,7 +124,7 @@ def _may_be_there(asked: str | None, dtype: np.dtype[Any]) -> bool:
     return any(LIBRARIES[name].gpu and fits(name, dtype, gpu=True) for name in names)
 
 
-def _library(asked: str | None, made: _Scaled) -> str:
+def _library(asked: str | None, made: "_Scaled") -> str:
     name = asked or chosen(made.dtype, made.kind, made.entries, gpu=made.gpu)
     if name is None or not fits(name, made.dtype, gpu=made.gpu):
         raise NoLibraryError(LIBRARIES[name or "superlu"].name)

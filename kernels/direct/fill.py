@@ -6,8 +6,6 @@ those of a node's unknowns, are one supervariable from the beginning; those that
 the pattern of A + Aᵀ. A library may have a better order, or a worse one where it exchanges rows.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,7 +31,7 @@ class Fill:
     products: float  # multiplications that make them; of all places those of sparse factors that take as long
     more: bool = False  # whether counting ended here, and both are more than that
 
-    def within(self, most: Fill) -> bool:
+    def within(self, most: "Fill") -> bool:
         """Whether neither is beyond a bound."""
         return self.entries <= most.entries and self.products <= most.products
 

@@ -1,7 +1,5 @@
 """Formats: objects that hold entries of a matrix on a device and bring its kernels, by their names in the contract."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
@@ -143,7 +141,7 @@ class FormatBuilder(ABC):
         """Entries of a chunk's rows in halo slots, of `size` boundary rows, with `scaled_rows` and `scaled_columns`."""
         return self.halo_product(layout, layout, rows)
 
-    def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout, *, in_place: bool) -> Any:
+    def half_transfer(self, made: "Coarsening", p: Array, rows: Layout, coarse: Layout, *, in_place: bool) -> Any:
         """R and P of rows of all colors but the last, in a form that needs no columns; None where there is none.
 
         `p`: of `LatticeSetup.interpolation`. `in_place`: whether that is the order of what is prolonged, too; else this

@@ -1,7 +1,5 @@
 """Compressed sparse rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -32,7 +30,7 @@ class Csr(NamedTuple):
         """Entries of the longest row."""
         return max(1, int(np.diff(self.start).max())) if self.size else 1
 
-    def selected(self, rows: npt.NDArray[np.integer]) -> Csr:
+    def selected(self, rows: npt.NDArray[np.integer]) -> "Csr":
         """Some of the rows."""
         lengths = np.diff(self.start)[rows]
         start = np.concatenate([[0], np.cumsum(lengths)])

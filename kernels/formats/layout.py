@@ -5,8 +5,6 @@ Rows are stored color after color, in lattice order inside a color, each color p
 ``base + lane`` of a run slice is always inside the vector. Padding rows have diagonal 1 and no entries.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +70,7 @@ class HaloLayout:
     size: int  # length of the halo vector, guards included
     items: int | None = None  # length of the vectors that are packed; None where it is not known
 
-    def widened(self, width: int, xp: Any) -> HaloLayout:
+    def widened(self, width: int, xp: Any) -> "HaloLayout":
         """The layout for so many columns, an item's side by side on the way. ValueError: beyond row numbers."""
         if self.items is None or self.items * width >= 2**31:
             raise ValueError(f"vectors of {self.items} items cannot be exchanged {width} at a time")

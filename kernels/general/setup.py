@@ -1,7 +1,5 @@
 """Set-up of general matrices on a device: statistics of rows, a format for them, and the parts of a chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -98,7 +96,7 @@ class GeneralSetup(RowOperations):
         self,
         rows: Csr,
         layout: Layout,
-        narrow: GeneralSetup,
+        narrow: "GeneralSetup",
         formats: str | None = None,
         others: OtherValues | None = None,
         **given: Any,

@@ -1,7 +1,5 @@
 """Diffusion with coefficients, conditions and active cells from options and files, or from a case file (TOML)."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -125,7 +123,7 @@ class DiffusionCase:
         """Whether anything but the grid is given, so that diffusion is meant."""
         return replace(self, grid=()) != DiffusionCase()
 
-    def over(self, other: DiffusionCase) -> DiffusionCase:
+    def over(self, other: "DiffusionCase") -> "DiffusionCase":
         """This case, with what it leaves open from another one. Conditions are taken face by face."""
         names = [each.name for each in fields(self) if each.name != "bc"]
         mine = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, ())}

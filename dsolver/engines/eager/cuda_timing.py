@@ -5,8 +5,6 @@ each operation (event record nodes), and launched in the place of the first for 
 two operations on the main stream one event is enough: the end of one is the beginning of the next.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import time
@@ -50,7 +48,7 @@ class EventTimer(SpanTimer):
 
         return stop
 
-    def exchange(self, halo: EagerHalo, lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
+    def exchange(self, halo: "EagerHalo", lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
         with lane:
             beside = cupy.cuda.get_current_stream().ptr != self._main.ptr
         if crosses_ranks(halo) and not beside:
@@ -71,7 +69,7 @@ class EventTimer(SpanTimer):
 
         return arrive
 
-    def _exchange_on_main(self, halo: EagerHalo, post: Callable[[], Finish]) -> Finish:
+    def _exchange_on_main(self, halo: "EagerHalo", post: Callable[[], Finish]) -> Finish:
         """An exchange whose transport sends as it packs, and looks for what has come when that is wanted.
 
         It is under way from the one to the other, on no stream.

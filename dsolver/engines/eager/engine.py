@@ -5,8 +5,6 @@ rank of the `resident` engine (its own chunks, with a transport to the other ran
 again: an iteration allocates nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
@@ -135,7 +133,7 @@ class EagerEngine(Engine):
             made.fill(value)
         return EagerScalar(made)
 
-    def lowered(self, dtype: str) -> EagerEngine:
+    def lowered(self, dtype: str) -> "EagerEngine":
         return self._view(load(self.backend.name, self.backend.threads, dtype), self.width)
 
     @property
@@ -171,7 +169,7 @@ class EagerEngine(Engine):
     def hosts(self) -> Sequence[int]:
         return self._hosts
 
-    def alone(self, grid: Triple) -> EagerEngine:
+    def alone(self, grid: Triple) -> "EagerEngine":
         made = EagerEngine(Partition(grid), self.backend, owned=self.owned[:1])
         made._timer_slot = self._timer_slot
         return made._view(self.backend, self.width)

@@ -1,7 +1,5 @@
 """The `resident` engine: the program runs next to its data, with CUDA graphs on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -119,7 +117,7 @@ class ResidentEngine(EagerEngine):
         self.transport.close()
 
 
-def _recorder(transport: Transport) -> GraphRecorder:
+def _recorder(transport: Transport) -> "GraphRecorder":
     from dsolver.engines.eager.cuda_graph import GraphRecorder
 
     return GraphRecorder(transport)

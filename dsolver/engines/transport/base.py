@@ -1,7 +1,5 @@
 """The interface of transports, which carry halo values and partial sums between ranks, and that of one rank alone."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -48,7 +46,7 @@ class TransportLink(ABC):
     """Connections of ranks between two programs, while nothing is under way."""
 
     @abstractmethod
-    def transport(self) -> Transport:
+    def transport(self) -> "Transport":
         """The transport of another program on them. Every rank asks for it."""
 
     @abstractmethod

@@ -5,8 +5,6 @@ and back. Here an exchange is two short launches, and a sum over ranks is one. k
 nothing is overwritten before it was read.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform
@@ -64,7 +62,7 @@ class PeerLink(TransportLink):
         # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
         self.side = cupy.cuda.Stream(non_blocking=True, priority=-5)
 
-    def transport(self) -> PeerTransport:
+    def transport(self) -> "PeerTransport":
         return PeerTransport(self)
 
     def close(self) -> None:

@@ -5,8 +5,6 @@ linked: one frame to each peer tells where it writes, and the lists of copies co
 makes the same halos and exchanges in the same order, so all link the same ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
@@ -62,7 +60,7 @@ class PeerHalos:
             channel.link(halo, self._arena, place)
 
     def _targets(
-        self, channels: Sequence[_PeerChannel], places: Sequence[IpcAddress]
+        self, channels: "Sequence[_PeerChannel]", places: Sequence[IpcAddress]
     ) -> list[dict[int, tuple[int, int, list[int]]]]:
         """Exchange with peers where to write: by channel and peer a room's pointer, a slot's bytes, parts' offsets."""
         frames: dict[int, bytes] = {}

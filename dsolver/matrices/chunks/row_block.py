@@ -1,7 +1,5 @@
 """Rows of a matrix by chunk: their entries, their halo exchange and their counts."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +42,7 @@ class RowBlock:
     formats: str | None = None  # as of `matrix`
     near: Any = None  # float64 (rows, k), the near-null space that was given, in A's order; None where none was
     known: Statistics | None = None  # statistics of the entries in own columns; None where they have yet to be found
-    counts: ChunkCounts | None = None  # the same, of all
+    counts: "ChunkCounts | None" = None  # the same, of all
     parts: SplitRows | None = None  # the rows in two parts, where they were counted in this process
 
     def copy(self) -> Self:

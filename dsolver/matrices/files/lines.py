@@ -1,7 +1,5 @@
 """Lines of numbers: a text is looked through before a library reads it, which may skip what it does not know."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import IO, Final, Literal
 
@@ -86,7 +84,7 @@ def _language(kinds: tuple[Kind, ...], *, loose: bool) -> Automaton:
     return table.made()
 
 
-def _whole(table: _Table, before: int, signed: bool, loose: bool) -> tuple[int, ...]:
+def _whole(table: "_Table", before: int, signed: bool, loose: bool) -> tuple[int, ...]:
     """The states in which a whole number may end."""
     sign, digits = table.state(), table.state()
     if signed:
@@ -97,7 +95,7 @@ def _whole(table: _Table, before: int, signed: bool, loose: bool) -> tuple[int, 
     return (digits,)
 
 
-def _real(table: _Table, before: int, loose: bool) -> tuple[int, ...]:
+def _real(table: "_Table", before: int, loose: bool) -> tuple[int, ...]:
     """The states in which a decimal number may end."""
     sign, whole, point, fraction, e, e_sign, exponent = (table.state() for _ in range(7))
     table.lead(before, b"+-" if loose else b"-", sign)

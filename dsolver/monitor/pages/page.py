@@ -1,7 +1,5 @@
 """The page /dsolver of the dashboard: residuals, the lanes of a measured iteration, exposed communication, speed."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -185,7 +183,7 @@ def _speed(start: dict[str, Any], state: dict[str, Any]) -> str:
     return f"{gbs:{digits}} GB/s" + (f", {100 * gbs * 1e9 / copy:.2g} % of the copy bandwidth" if copy else "")
 
 
-def document(history: SolveHistory, memory: Any, doc: Document) -> None:
+def document(history: SolveHistory, memory: Any, doc: "Document") -> None:
     """Fill a document of the server with a page that follows the history; memory() is that of the workers."""
     page = Page(history)
     page.update(memory())

@@ -1,7 +1,5 @@
 """The finest level of an algebraic hierarchy: rows of a matrix, or of a grid, as set-up takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +36,7 @@ class FinestLevel:
     singular: bool  # whether constants are in the null space
     # what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid; None
     # where chunks are ranges.
-    grid: FinestGrid | None = None
+    grid: "FinestGrid | None" = None
     size: int = 0  # unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed
     symmetric: bool = True
     positive: bool = False  # whether it is known that the diagonal is
@@ -50,7 +48,7 @@ class FinestLevel:
 class FinestGrid:
     """The grid of a finest level, its boxes and columns, and the way of its rows from boxes to ranges, and back."""
 
-    rows: LatticeRows
+    rows: "LatticeRows"
     partition: Partition
     offsets: Offsets
 

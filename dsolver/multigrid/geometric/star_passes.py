@@ -1,7 +1,5 @@
 """The part of a constant star in a cycle: a pass over the right-hand side down to the next level, and one back up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dsolver.engines.base import Field
@@ -16,7 +14,7 @@ from dsolver.multigrid.level import Level, Step, Transfer
 class StarPasses(Transfer):
     """Passes over a star: chunks are of `ChunkPasses`."""
 
-    def step(self, fine: Level, coarse: Level, sweeps: int) -> StarStep:
+    def step(self, fine: Level, coarse: Level, sweeps: int) -> "StarStep":
         return StarStep(self, fine, coarse)
 
 

@@ -4,8 +4,6 @@ A condition at a face, with outward normal n, is written as one equation for u a
 volumes it becomes two numbers for each cell at the face: what is added to the diagonal, and to the right-hand side.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,11 +49,11 @@ class Condition(ABC):
         return any(not isinstance(value, int | float | complex | np.ndarray) or np.any(value) for value in given)
 
     @property
-    def homogeneous(self) -> Condition:
+    def homogeneous(self) -> "Condition":
         """The condition of the same kind that adds nothing to right-hand sides."""
         return type(self)(**{name: value if name == ALPHA else 0.0 for name, value in self.values.items()})
 
-    def alike(self, other: Condition) -> bool:
+    def alike(self, other: "Condition") -> bool:
         """Whether another condition has the same part in the matrix, so that values alone differ."""
         mine, its = (condition.values.get(ALPHA) for condition in (self, other))
         same = mine == its if callable(mine) or callable(its) else np.array_equal(np.asarray(mine), np.asarray(its))

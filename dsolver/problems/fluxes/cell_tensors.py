@@ -1,7 +1,5 @@
 """κ of each cell as a full tensor."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,14 +17,14 @@ if TYPE_CHECKING:
 PAIRS: Final = ((0, 1), (0, 2), (1, 2))  # axes of `CROSS`
 
 
-def absent_cells(problem: Problem) -> npt.NDArray[np.bool_]:
+def absent_cells(problem: "Problem") -> npt.NDArray[np.bool_]:
     """Cells that are left out, of the grid's own axes."""
     rule, shape = problem.rule, problem.shape
     assert isinstance(rule, Diffusion)
     return (field_of(problem, MASK) != 0.0).reshape(shape) if rule.mask else np.zeros(shape, dtype=np.bool_)
 
 
-def cell_tensors(problem: Problem) -> F64:
+def cell_tensors(problem: "Problem") -> F64:
     """κ of each cell: (*shape, 3, 3)."""
     rule, shape = problem.rule, problem.shape
     assert isinstance(rule, Diffusion)

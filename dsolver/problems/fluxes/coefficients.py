@@ -1,7 +1,5 @@
 """Coefficients of a diffusion problem as arrays in this process."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
 
-def kappa_of(problem: Problem) -> list[complex | npt.NDArray[Any]]:
+def kappa_of(problem: "Problem") -> list[complex | npt.NDArray[Any]]:
     """κ of a diffusion problem along x, y, z: numbers, or arrays of the grid's shape, in this process."""
     rule = problem.rule
     assert isinstance(rule, Diffusion)
@@ -23,7 +21,7 @@ def kappa_of(problem: Problem) -> list[complex | npt.NDArray[Any]]:
     return [field_of(problem, name) if number is None else number for name, number in numbers]
 
 
-def field_of(problem: Problem, name: str) -> npt.NDArray[Any]:
+def field_of(problem: "Problem", name: str) -> npt.NDArray[Any]:
     """A coefficient that is no number, of the grid's shape, in this process: float64, or complex128 if it came so."""
     rule = problem.rule
     assert isinstance(rule, Diffusion)

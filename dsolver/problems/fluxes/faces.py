@@ -4,8 +4,6 @@ They are computed where the solution's array is. Of a Dask array each worker loo
 number of each.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -46,7 +44,7 @@ class FaceFluxes:
         InputError: the problem is another one.
     """
 
-    def __init__(self, problem: Problem | None, x: Any) -> None:
+    def __init__(self, problem: "Problem | None", x: Any) -> None:
         if problem is None or not isinstance(problem.rule, Diffusion):
             raise InputError("only solutions of dsolver.problems.diffusion have fluxes, before they were pickled")
         self._rule, self._problem = problem.rule, problem

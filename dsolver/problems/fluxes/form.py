@@ -6,8 +6,6 @@ and sums, and nothing is overwritten: what differentiates them (PyTorch, JAX) ge
 order. Arrays have the axes x, y, z.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,7 +62,7 @@ class FluxForm:
     """
 
     def __init__(
-        self, problem: Problem, xp: Any, asarray: Callable[[Any], Array], field: Callable[[str], Any] | None = None
+        self, problem: "Problem", xp: Any, asarray: Callable[[Any], Array], field: Callable[[str], Any] | None = None
     ) -> None:
         assert isinstance(problem.rule, Diffusion)
         field = field or partial(field_of, problem)

@@ -9,8 +9,6 @@ Ranks that set up together foresee together: they agree before it that all have 
 all of them, and after it that none was wrong.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections import OrderedDict
@@ -52,7 +50,7 @@ _tapes: Final[OrderedDict[Hashable, Tape]] = OrderedDict()
 class _Here(threading.local):
     """The foresight of the set-up that this thread is in."""
 
-    now: CudaForesight | None = None
+    now: "CudaForesight | None" = None
     late = False
     in_order = False
     recorded = False

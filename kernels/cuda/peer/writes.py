@@ -3,8 +3,6 @@
 The caller has made the memory of one GPU reachable from the others and passes pointers; nothing here knows how.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -49,7 +47,7 @@ class HaloCopies:
     itemsize: int
 
 
-def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> list[PeerHalo]:
+def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> "list[PeerHalo]":
     """Halos whose lists come to the device together; alarm: address of a uint32 that ends all waiting once not 0."""
     lists = [
         part

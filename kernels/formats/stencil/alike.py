@@ -1,7 +1,5 @@
 """Numbers that all rows of a box have in common, and the constant stencil that they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +28,7 @@ class Alike:
     faces: tuple[float, ...]  # what the diagonal gains at the box's faces, as in `ConstantStencil`
 
 
-def constant_stencil(lattice: LatticeSetup, rows: StencilRows, lo: Triple) -> ConstantStencil | None:
+def constant_stencil(lattice: "LatticeSetup", rows: StencilRows, lo: Triple) -> ConstantStencil | None:
     """The rows as a constant stencil, or None if they are none.
 
     Rows that differ in what the diagonal gains at the box's faces are one: diffusion with constant coefficients and any

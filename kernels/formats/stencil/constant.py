@@ -5,8 +5,6 @@ lattice order, so a product reads x once and writes y once: 16 bytes a row in fl
 costs 80.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -109,6 +107,6 @@ class StencilSetup:
         """The local part of a chunk's matrix, with `spmv`, `spmv_dot` and the half sweeps."""
         return self._matrix(stencil=stencil, vectors=self._vectors)
 
-    def transfer(self, transfer: StarTransfer) -> Any:
+    def transfer(self, transfer: "StarTransfer") -> Any:
         """A star between a level and the next coarser one, with `star_down` and `star_up`."""
         return self._transfer(transfer=transfer, vectors=self._vectors)

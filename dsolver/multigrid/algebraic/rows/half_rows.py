@@ -3,8 +3,6 @@
 The others are their mirror images, to the bit; where these are another chunk's, it sends them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +37,7 @@ class HalfRows:
     near: F64
 
     @classmethod
-    def of(cls, half: Any, columns: I64, first: int, origin: I64, near: F64) -> HalfRows:
+    def of(cls, half: Any, columns: I64, first: int, origin: I64, near: F64) -> "HalfRows":
         """The rows that a half has; columns: int64, numbers behind own rows; those without entries are left out."""
         window = Window(first=first, rows=len(origin), ghosts=columns[half.tight()], lower=0)
         return cls(window=window, half=half, origin=origin, near=near)

@@ -7,8 +7,6 @@ to their places.
 Rows of A P that other chunks have made are rows of P that A takes once, so that one product makes them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -123,7 +121,7 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
     return r, result.known(found)
 
 
-def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> _Moved | CudaHalves:
+def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> "_Moved | CudaHalves":
     return CudaHalves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
 
 
