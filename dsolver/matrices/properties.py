@@ -1,6 +1,7 @@
 """Properties of a matrix that its entries tell: zeros, asymmetry, and whether its rows are elliptic."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -48,8 +49,8 @@ FORKS: Final = 1.5  # couplings of a row, in the mean, below which most rows lie
 def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem:
     """The problem of a matrix that is not cut yet; options: further attributes."""
     rows, look = solved.rows, solved.look
-    elliptic = _is_elliptic(rows, look)
-    dominant = look.negative == 0 and look.dominance >= (SURELY if look.place else DOMINANT) * rows.shape[0]
+    told = told_by(look, rows.shape[0], rows.nnz, lambda: int((rows.indptr[1:] - rows.indptr[:-1] == 1).sum()))
+    elliptic, dominant = told["elliptic"], told["dominant"]
     return MatrixProblem(
         name=name,
         grid=(rows.shape[0], 1, 1),
@@ -60,10 +61,6 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         asymmetry=asymmetry(rows, look),
         hollow=zeros(look),
         indefinite=look.negative > 0,
-        elliptic=elliptic,
-        skewness=look.skewness if look.unmatched <= FEW * rows.nnz else 1.0,
-        reach=_reach(rows, look),
-        dominant=dominant,
         dominated=dominant and look.place is None and not look.empty[0] and _is_dominated(rows),
         hubs=look.squares * rows.shape[0] > HUBS * float(rows.nnz) ** 2 or (elliptic and _are_near(rows)),
         mirrored=look.mirrored,
@@ -75,32 +72,39 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         exponent=solved.exponent,
         known=solved.known > 0,
         notes=solved.notes,
+        **told,
         **options,
     )
 
 
-def _is_elliptic(rows: Any, look: Look) -> bool:
+def told_by(look: Look, count: int, entries: int, alone: Callable[[], int]) -> dict[str, Any]:
+    """Attributes of a problem that decide how it is solved, by a look at `count` rows; alone: those of one entry."""
+    return {
+        "elliptic": _is_elliptic(look, count, entries, alone),
+        "skewness": look.skewness if look.unmatched <= FEW * entries else 1.0,
+        "reach": _reach(look, count, entries),
+        "dominant": look.negative == 0 and look.dominance >= (SURELY if look.place else DOMINANT) * count,
+    }
+
+
+def _is_elliptic(look: Look, count: int, entries: int, alone: Callable[[], int]) -> bool:
     """As `Problem.elliptic`. A row without a positive diagonal counts as dominant; one without couplings not at all."""
-    count = rows.shape[0]
     most = ONE_WAY if look.positive > ROUNDING * count else DOWNSTREAM
-    one_way = 0.0 if look.place is None else most * rows.nnz
+    one_way = 0.0 if look.place is None else most * entries
     if look.unmatched > one_way or look.positive > POSITIVE * count:
         return False
-    if look.dominance <= DOMINANT * count:
-        return True
-    alone = int((rows.indptr[1:] - rows.indptr[:-1] == 1).sum())
-    return bool(look.dominance - alone <= DOMINANT * (count - alone))
+    return look.dominance <= DOMINANT * count or look.dominance - (few := alone()) <= DOMINANT * (count - few)
 
 
-def _reach(rows: Any, look: Look) -> float:
+def _reach(look: Look, count: int, entries: int) -> float:
     """As `MatrixProblem.reach`: of u'' = c u between points, whose rows add up to c, it is c^-1/2.
 
     What the boundary of a cube adds to the mean dominance is no part of that.
     """
-    dominance = look.dominance / rows.shape[0] - rows.shape[0] ** (-1 / 3)
-    if look.opened < OPENED * rows.shape[0] or dominance <= 0.0:
+    dominance = look.dominance / count - count ** (-1 / 3)
+    if look.opened < OPENED * count or dominance <= 0.0:
         return math.inf
-    return 1.0 / math.sqrt(dominance * rows.nnz / rows.shape[0])
+    return 1.0 / math.sqrt(dominance * entries / count)
 
 
 def _is_dominated(rows: Any) -> bool:

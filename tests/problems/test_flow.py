@@ -205,6 +205,20 @@ def _closed(n: int) -> list[F64]:
     return [n * np.diff(stream, axis=1), -n * np.diff(stream, axis=0)]
 
 
+def test_a_cluster_and_this_process_choose_alike_and_get_the_same_bits() -> None:
+    """Workers make the rows of slabs: levels of "amg" were others there, and a step in time did not take Jacobi."""
+    grid, f = (33, 24, 16), RANDOM.standard_normal((33, 24, 16))
+    slow = diffusion(grid, velocity=(1.0, 0.5, 0.0), chunks=(3, 1, 1))
+    step = diffusion(grid, 1.0, 20.0, velocity=RANDOM.standard_normal((3, *grid)), chunks=(2, 1, 1))
+    with cluster(2) as client:
+        for problem, m, solved_by in ((slow, "amg", "bicgstab with Algebraic"), (step, "auto", "gmres with Jacobi")):
+            there, here = (dsolver.solve(problem, f, M=m, client=each) for each in (client, False))
+            assert there.solved_by == here.solved_by
+            assert here.solved_by.startswith(solved_by)
+            assert there.residuals == here.residuals
+            assert np.array_equal(there.x, here.x)
+
+
 def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = (8, 6, 5)
     kappa, velocity = np.exp(RANDOM.standard_normal(grid)), RANDOM.standard_normal((3, *grid))

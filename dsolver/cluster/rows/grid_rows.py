@@ -6,17 +6,21 @@ So no worker and not this process ever has the whole of a coefficient that is a 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of
+from dsolver.kernels.general.look import CANCELED, Look
+from dsolver.matrices.checked import look_at
 from dsolver.matrices.chunks.row_block import FED
 from dsolver.matrices.composed.grids import alone_cells, as_matrix
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.properties import POSITIVE
+from dsolver.matrices.properties import told_by
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import Anchors, FluxRows, flux_rows
@@ -24,6 +28,20 @@ from dsolver.problems.fluxes.slabs import Slab, slab_of, slabs
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Slab:
+    """Rows of a slab, and findings about them, for those who do not have them."""
+
+    rows: FluxRows
+    look: Look  # of mirrored entries, counts and sums alone
+    singles: int  # rows of one entry
+
+    @property
+    def findings(self) -> tuple[Anchors, Look, int, int]:
+        """Findings about the rows, rows of one entry, and entries."""
+        return self.rows.anchors, self.look, self.singles, self.rows.matrix.nnz
 
 
 def matrix_of(problem: Any, client: Client | None, chunks: int | None = None, *, gpu: bool = False) -> Any:
@@ -55,23 +73,38 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
         arrays = {name: _on_cluster(client, part) for name, part in slab.arrays(problem).items()}
         held += list(arrays.values())
         asked.append(client.submit(_slab_rows, problem.without_arrays, slab, list(arrays), *arrays.values()))
-    anchors: list[Anchors] = results_of(client, [client.submit(_anchors, made) for made in asked], held)
+    found = results_of(client, [client.submit(attrgetter("findings"), made) for made in asked], held)
+    anchors: tuple[Anchors, ...]
+    anchors, looks, singles, entries = zip(*found, strict=True)
     made = matrix_from_blocks([client.submit(_matrix, rows) for rows in asked], client=client, name=problem.name)
     fed = {FED[0]: _vector(client, asked, parts, "volumes")}
     if any(found.feeds for found in anchors):
         fed[FED[1]] = _vector(client, asked, parts, "right")
-    positive, count = sum(found.positive for found in anchors), math.prod(problem.grid)
     tensor = isinstance(problem.rule, Diffusion) and bool(problem.rule.cross)
     singular = not any(found.anchored for found in anchors) and all(found.balanced for found in anchors)
+    told = told_by(_together(looks, made), math.prod(problem.grid), sum(entries), lambda: sum(singles))
     return replace(
         made,
+        **{**told, "elliptic": tensor or told["elliptic"]},
         coefficients={**made.coefficients, **{name: vector.reshape(made.grid) for name, vector in fed.items()}},
         of_grid=problem,
         dimensions=problem.dimensions,
         singular=singular or (None if tensor and problem.masked else False),  # None: its pieces are looked at
         known=problem.masked,
         notes=(*made.notes, *alone_cells(sum(found.alone for found in anchors))),
-        elliptic=tensor or positive <= POSITIVE * count,
+    )
+
+
+def _together(looks: Sequence[Look], made: MatrixProblem) -> Look:
+    """Findings about all slabs, as far as what is told by them needs."""
+    return Look(
+        negative=int(made.indefinite),
+        opened=sum(look.opened for look in looks),
+        unmatched=sum(look.unmatched for look in looks),
+        skewness=max(look.skewness for look in looks),
+        place=(0, 0) if made.asymmetry else None,
+        positive=math.fsum(look.positive for look in looks),
+        dominance=math.fsum(look.dominance for look in looks),
     )
 
 
@@ -83,7 +116,7 @@ def _on_cluster(client: Client, part: Any) -> Future[Any]:
     return found
 
 
-def _vector(client: Client, asked: list[Future[FluxRows]], parts: list[Slab], name: str) -> Any:
+def _vector(client: Client, asked: list[Future[_Slab]], parts: list[Slab], name: str) -> Any:
     """A Dask array of a vector that slabs were made with."""
     import dask.array as da
 
@@ -96,19 +129,34 @@ def _vector(client: Client, asked: list[Future[FluxRows]], parts: list[Slab], na
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def _slab_rows(problem: Problem, slab: Slab, names: list[str], *arrays: Any) -> FluxRows:
+def _slab_rows(problem: Problem, slab: Slab, names: list[str], *arrays: Any) -> _Slab:
     there = [array.get() if hasattr(array, "get") else np.asarray(array) for array in arrays]
-    return flux_rows(slab_of(problem, slab, dict(zip(names, there, strict=True)))).of_slab(slab)
+    whole = flux_rows(slab_of(problem, slab, dict(zip(names, there, strict=True))))
+    rows = whole.of_slab(slab)
+    singles = int((np.diff(rows.matrix.indptr) == 1).sum())
+    return _Slab(rows=rows, look=_look(whole.matrix, rows.matrix, slab), singles=singles)
 
 
-def _matrix(rows: FluxRows) -> Any:
-    return rows.matrix
+def _look(whole: Any, rows: Any, slab: Slab) -> Look:
+    """Findings about a slab's rows; whole: with the layers beside it, where images of entries may lie."""
+    mirrors, diagonal = look_at(whole), rows.diagonal(slab.first * slab.layer)
+    sums, sizes = (np.asarray(each.sum(axis=1)).ravel() for each in (rows, abs(rows)))
+    around = sizes - abs(diagonal)
+    coupled = (around > 0.0) & (diagonal > 0.0)
+    a, sums_of, sizes_of, beside = (each[coupled] for each in (diagonal, sums, sizes, around))
+    return Look(
+        opened=int((abs(sums) > CANCELED * sizes).sum()),
+        unmatched=mirrors.unmatched,
+        skewness=mirrors.skewness,
+        positive=float((((sizes_of + sums_of) / 2.0 - a) / beside).sum()),
+        dominance=float((1.0 - beside / a).sum()) + int((~coupled).sum()),
+    )
 
 
-def _anchors(rows: FluxRows) -> Anchors:
-    return rows.anchors
+def _matrix(made: _Slab) -> Any:
+    return made.rows.matrix
 
 
-def _part(rows: FluxRows, name: str) -> Any:
-    found = getattr(rows, name)
-    return np.zeros(rows.matrix.shape[0]) if found is None else found
+def _part(made: _Slab, name: str) -> Any:
+    found = getattr(made.rows, name)
+    return np.zeros(made.rows.matrix.shape[0]) if found is None else found

@@ -17,6 +17,7 @@ from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import flux_rows
+from dsolver.problems.fluxes.slabs import slabs
 from dsolver.problems.problem import Problem
 from dsolver.problems.rows import rows_of
 from dsolver.units import counted
@@ -79,6 +80,10 @@ def _on_grid(made: MatrixProblem, problem: Problem) -> MatrixProblem:
 
 
 def _cut(made: MatrixProblem, chunks: Cut) -> Cut:
-    """As many chunks of rows as there are of the grid."""
+    """As many chunks of rows as there are of the grid: slabs where workers of a cluster would make them."""
     count = math.prod(each if isinstance(each, int) else len(each) for each in chunks)
+    problem = made.of_grid
+    assert problem is not None
+    if problem.by_fluxes and not problem.complex:
+        return tuple(slab.rows for slab in slabs(problem, count)), (1,), (1,)
     return by_entries(made, count).sizes

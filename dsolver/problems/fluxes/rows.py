@@ -32,7 +32,6 @@ class Anchors:
     feeds: bool  # whether something is added to right-hand sides
     anchored: bool  # whether a column adds up to more than zero, by σ, a face of the grid or a fixed cell
     balanced: bool  # whether every row adds up to zero
-    positive: int  # couplings that are positive
     alone: int  # cells without a neighbor, where nothing fixes u
 
 
@@ -74,7 +73,6 @@ class FluxRows:
             feeds=self.right is not None and bool(self.right.any()),
             anchored=bool((unknown & ~self.loose).any()),
             balanced=bool((abs(sums) <= CANCELED * sizes)[unknown].all()),
-            positive=int((self.matrix.data > 0.0).sum()) - len(self.volumes),
             alone=int(self.alone.sum()),
         )
 
