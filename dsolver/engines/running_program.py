@@ -49,7 +49,7 @@ class RunningProgram(ABC, Generic[P_co]):
     """A program that was started, one instance on every rank."""
 
     link: str = ""  # for people, what carries values between its ranks; empty where there is one, or none
-    stride: float = 0.0  # seconds of iterations that a call should be worth: 0 where calls cost nothing
+    stride: float = 0.002  # seconds of iterations that a call should be worth: here it takes 20 us of Python
 
     @property
     def ended(self) -> bool:
