@@ -33,9 +33,13 @@ class CompressedRows(Format):
     def nbytes(self) -> int:
         return sum(int(part.nbytes) for part in self.entries)
 
-    def places(self) -> tuple[Array, Array]:
-        """The row and the column of each entry."""
-        return of_entries(self.entries.start, len(self.entries.values)), self.entries.columns
+    def rows(self) -> Array:
+        """The row of each entry."""
+        return of_entries(self.entries.start, len(self.entries.values))
+
+    def columns_of_entries(self) -> Array:
+        """The column of each entry."""
+        return self.entries.columns
 
     def times(self, factors: Array) -> Self:
         """Each entry times a factor of its own."""
@@ -71,20 +75,24 @@ class Chunks(Format):
         """Number of chunks."""
         return len(self.chunks) - 1
 
-    def places(self) -> tuple[Array, Array]:
-        """The row and the column of each entry."""
-        table = self.chunks.astype(np.int64)
-        first = table[:, 0] + (table[:, 1] << 32)
-        count, row = len(self.values), np.arange(self.shape[0], like=self.chunks)
-        ends = (
-            first[np.searchsorted(table[1:, 2], row, side="right")] + self.ends
-            if self.start is None
-            else self.start[1:]
-        )
-        base = table[of_entries(first, count), 3]
+    def rows(self) -> Array:
+        """The row of each entry."""
+        if self.start is not None:
+            return of_entries(self.start, len(self.values))
+        row, first = np.arange(self.shape[0], like=self.chunks), self._first()
+        ends = first[np.searchsorted(self.chunks[1:, 2].astype(np.int64), row, side="right")] + self.ends
+        return of_entries(np.append(first[:1], ends), len(self.values))
+
+    def columns_of_entries(self) -> Array:
+        """The column of each entry."""
+        base = self.chunks[of_entries(self._first(), len(self.values)), 3].astype(np.int64)
         near = base if self.near is None else base + self.near
-        columns = near if self.columns is None else np.where(base == NO_BASE, self.columns, near)
-        return of_entries(np.append(first[:1], ends), count), columns
+        return near if self.columns is None else np.where(base == NO_BASE, self.columns, near)
+
+    def _first(self) -> Array:
+        """The first entry of each chunk, and the end of the last: int64 (C + 1,)."""
+        table = self.chunks[:, :2].astype(np.int64)
+        return table[:, 0] + (table[:, 1] << 32)
 
     def times(self, factors: Array) -> Self:
         """Each entry times a factor of its own."""

@@ -128,11 +128,11 @@ class GhostRows(Format):
 
     def scaled_rows(self, x: Array) -> Self:
         """Each row times the item at its place of a vector of the rows."""
-        return self._times(x[self.boundary][self.product.places()[0]]) if self.size else self
+        return self._times(x[self.boundary][self.product.rows()]) if self.size else self
 
     def scaled_columns(self, h: Array) -> Self:
         """Each column times the item of a halo vector that it multiplies."""
-        return self._times(h[self.slots][self.product.places()[1]]) if self.size else self
+        return self._times(h[self.slots][self.product.columns_of_entries()]) if self.size else self
 
     def _times(self, factors: Array) -> Self:
         """Each entry times a factor of its own."""

@@ -133,9 +133,8 @@ def test_chunks(name: str, dtype: str) -> None:
     assert (made.near is None) == (text.near is None)
     assert (made.columns is not None) == (name == "columns far apart")
     for one in (text, made, numpy_rows.TextbookRows(shape=matrix.shape, entries=rows)):
-        row, column = one.places()
-        assert np.array_equal(row, np.repeat(np.arange(rows.size), np.diff(rows.start)))
-        assert np.array_equal(column, rows.columns)
+        assert np.array_equal(one.rows(), np.repeat(np.arange(rows.size), np.diff(rows.start)))
+        assert np.array_equal(one.columns_of_entries(), rows.columns)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -76,9 +76,8 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
     made: list[Any] = [rows_of.CudaRows(shape=matrix.shape, entries=there, threads=t) for t in rows_of.LANES]
     made.append(rows_of.chunks(there, matrix.shape[1], rows.width))
     same(OnHost(made[-1]), numpy_chunks.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
-    row, column = (part.get() for part in made[-1].places())
-    assert np.array_equal(row, np.repeat(np.arange(rows.size), np.diff(rows.start)))
-    assert np.array_equal(column, rows.columns)
+    assert np.array_equal(made[-1].rows().get(), np.repeat(np.arange(rows.size), np.diff(rows.start)))
+    assert np.array_equal(made[-1].columns_of_entries().get(), rows.columns)
     for block in (b for b in (1, 2, 3, 4, 6) if not any(n % b for n in matrix.shape)):
         for window in (1, 64, 1024):
             sliced = slices.made(wide, matrix.shape[1], dtype, block=block, window=window)
