@@ -138,8 +138,8 @@ class Vectors(Kernels, ABC):
         places = slice(None) if members.places is None else members.places
         x[places] -= means if members.weights is None else means * members.weights
 
-    def less_means_going_on(self, members: GroupedPlaces, totals: Array, sizes: Array, *given: Array) -> None:
-        rz, pap, rr, limit, ceiling, x = given
+    def less_means_going_on(self, *operands: Any) -> None:
+        members, totals, sizes, rz, pap, rr, limit, ceiling, x = operands
         if limit[0] < rr[0] <= ceiling[0] and host_scalars.sound(rz, pap):
             self.less_means(members, totals, sizes, x)
 

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.kernels.colorings.blocks import in_blocks
-from dsolver.kernels.colorings.graph import Graph
-from dsolver.kernels.colorings.random_keys import keys_of
+from dsolver.kernels.colorings.graph import Graph, of_pairs
 from dsolver.kernels.colorings.setup import SweepSetup
 
 HASHES: Final = 4  # random numbers of a row in `cohen_castonguay`
+BLOCK: Final = 16  # rows of a block of `in_blocks`: there are at most as many steps for each color of the blocks
 
 Coloring = Callable[[SweepSetup, Graph, int], Any]
 """Makes the color of each row, int32 (rows,), some of which no row may have: of the set-up where the graph lies, the
@@ -53,6 +52,36 @@ def levels(setup: SweepSetup, graph: Graph, _: int) -> Any:
     as many as rows.
     """
     return setup.levels(graph, max(1, graph.size))
+
+
+def in_blocks(setup: SweepSetup, graph: Graph, first: int, *, color: Callable[[SweepSetup, Graph, int], Any]) -> Any:
+    """Block by block of one color, level by level inside a block: what a sweep in row order within blocks does.
+
+    Rows that are at the same level of different blocks of one color do not read each other, so that they have one color
+    of the result (Iwashita, Nakashima, Takahashi, IPDPS 2012, with blocks of consecutive rows).
+
+    `color`: how the blocks are colored.
+    """
+    xp, blocks = setup.xp, -(-graph.size // BLOCK)
+    rows, columns = setup.rows_of(graph) // BLOCK, graph.columns // BLOCK
+    apart = rows != columns
+    pairs = xp.unique(rows[apart] * np.int64(blocks) + columns[apart])
+    of_blocks = color(setup, of_pairs(pairs, blocks), first)
+    return of_blocks[xp.arange(graph.size) // BLOCK] * np.int32(BLOCK) + setup.levels(graph, BLOCK)
+
+
+def keys_of(first: int, rows: int, count: int, xp: Any) -> Any:
+    """Random numbers of each row: uint64 (count, rows), each time no two alike.
+
+    The upper half of the hash SplitMix64 of the row's number in the whole matrix (Steele, Lea, Flood, OOPSLA 2014), and
+    below it the number in the chunk.
+    """
+    place, seed = xp.arange(rows, dtype=np.uint64), xp.arange(count, dtype=np.uint64)
+    z = (place[None, :] + np.uint64(first + 1)) * np.uint64(0x9E3779B97F4A7C15) + (seed[:, None] << np.uint64(40))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return (z >> np.uint64(32) << np.uint64(32)) | place
 
 
 _OF_ROWS: Final[dict[str, Coloring]] = {"greedy": greedy, "jpl": jones_plassmann_luby, "cc": cohen_castonguay}

@@ -1,6 +1,6 @@
 """Groups of a vector's items on a GPU, a launch for three steps of a sum's tree: see `dsolver.kernels.vectors`."""
 
-from typing import Final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -43,7 +43,8 @@ def less_means(members: GroupedPlaces, totals: Array, sizes: Array, x: Array) ->
         launch_early(kernel(FILE, "less_means", DTYPE), (-(-items // THREADS),), (THREADS,), arguments)
 
 
-def less_means_going_on(members: GroupedPlaces, totals: Array, sizes: Array, *given: Array) -> None:
+def less_means_going_on(*operands: Any) -> None:
+    members, totals, sizes, *given = operands
     places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     if items := len(members.groups.of):
         arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), *given)

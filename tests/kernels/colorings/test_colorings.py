@@ -10,11 +10,9 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.colorings import COLORINGS, colored
-from dsolver.kernels.colorings.blocks import BLOCK
+from dsolver.kernels.colorings import BLOCK, COLORINGS, colored, keys_of
 from dsolver.kernels.colorings.factors import BreakdownError
 from dsolver.kernels.colorings.graph import Graph
-from dsolver.kernels.colorings.random_keys import keys_of
 from dsolver.kernels.cpu.colorings.factors import incomplete_factors, sweep_factors
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.formats.csr import Csr
