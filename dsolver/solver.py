@@ -36,7 +36,9 @@ class Solver:
     it raises an `InputError`.
 
     Args:
-        problem: the system: see `dsolver.problems`; or a sparse matrix, as in `dsolver.solve`.
+        problem: the system: see `dsolver.problems`; or a sparse matrix, as in `dsolver.solve`. It is set up anew from
+            its arrays where a solve goes on with another M, or without a lost worker, so they are not to be changed in
+            place unless `update` follows.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.

@@ -208,6 +208,22 @@ def test_update_fixes_other_cells_in_the_chunks_of_a_flow() -> None:
         np.testing.assert_allclose(solver.solve(one).x, expected.x, rtol=1e-7)
 
 
+@pytest.mark.parametrize("kernels", ["auto", "numpy"])
+@pytest.mark.parametrize("formats", [None, "rows", "chunks", "slices"])
+def test_entries_that_change_in_place_count_from_an_update_on(kernels: Any, formats: Any, b: F64) -> None:
+    """Entries that the text-book kernels read where their user had changed them."""
+    a, right = scipy.sparse.csr_array(matrix((8, 8, 8))), b.ravel()[:512]
+    a.sort_indices()
+    problem = dsolver.matrix(a, formats=formats)
+    with Solver(problem, M="jacobi", device="cpu", kernels=kernels, client=False) as solver:
+        before, product = solver.solve(right), solver @ right
+        a.data *= 2.0
+        assert same(solver.solve(right), before)
+        assert (solver @ right == product).all()
+        solver.update(dsolver.matrix(a, formats=formats))
+        np.testing.assert_allclose(solver @ right, 2.0 * product)
+
+
 def fails(*_: Any) -> Any:
     raise ZeroDivisionError
 

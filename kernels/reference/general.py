@@ -28,7 +28,8 @@ class TextbookGeneral(GeneralSetup):
         return look(rows, allowed, Team())
 
     def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
-        return TextbookRows(shape=(rows.size, columns), entries=rows)
+        own = rows._replace(values=rows.values.copy())  # the user's may change
+        return TextbookRows(shape=(rows.size, columns), entries=own)
 
     def diagonal(self, rows: Csr) -> Array:
         return TextbookRows(shape=(rows.size, rows.size), entries=rows).diagonal()
