@@ -205,7 +205,10 @@ def workers_of(client: Client) -> tuple[str, ...]:
     except OSError as error:
         raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     if not found:
-        raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
+        raise ClusterError(
+            "the cluster has no workers: start some, of an adaptive one with adapt(minimum=n), or call "
+            "client.wait_for_workers(n) first"
+        )
     return found
 
 

@@ -223,7 +223,7 @@ def test_without_a_cluster_none_is_made(client: Client, make: Any) -> None:
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
         Client(empty) as alone,
-        pytest.raises(ClusterError, match="the cluster has no workers"),
+        pytest.raises(ClusterError, match="the cluster has no workers: start some, of an adaptive one with"),
     ):
         make(blocks, client=alone)
 

@@ -386,7 +386,7 @@ def raw_program(client: Client, program: Callable[[Engine, Any], Any], spec: Any
 
 def test_what_cannot_be_pickled_is_refused_before_anything_starts(two: Client) -> None:
     assert_nothing_remains(two)
-    with pytest.raises(InputError, match=r"the program cannot be sent to the workers: .*lock"):
+    with pytest.raises(InputError, match=r"the program cannot be sent to the workers: .*lock.*client=False"):
         raw_program(two, Solve, threading.Lock())
     assert two.run(remains) == dict.fromkeys(two.run(remains), (0, []))
     lock: Any = threading.Lock()

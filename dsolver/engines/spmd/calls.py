@@ -207,7 +207,10 @@ class RankCalls:
         present = await self.present()
         lost = [worker for worker in self.workers if worker not in present]
         if lost:
-            return f"worker {', '.join(lost)} left the cluster while a rank of this program was on it"
+            named = f"worker {', '.join(lost)}"
+            return (
+                f"{named} left the cluster while a rank of this program was on it (Dask's log says if by memory_limit)"
+            )
         if silent := heartbeat.silent():
             named = f"worker {', '.join(silent)}"
             return f"{named} has not answered for {PING_TIMEOUT:g} s: it hangs, or its host is cut off"

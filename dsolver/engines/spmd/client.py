@@ -264,7 +264,10 @@ def _packed(what: str, value: Any) -> bytes:
     try:
         packed: bytes = pickle.dumps(value)
     except Exception as error:  # each type fails in its own way
-        raise InputError(f"{what} cannot be sent to the workers: {error!r}") from error
+        raise InputError(
+            f"{what} cannot be sent to the workers: {error!r}; leave that out of functions and options, or solve in "
+            f"this process, with client=False"
+        ) from error
     return packed
 
 

@@ -29,7 +29,7 @@ from dsolver.monitor.gpu_memory import tell_gpu_memory
 logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0  # seconds between looks whether a rank's client is still there
-LEFT: Final = "its client has left"  # reason of the end of a rank whose lease is gone
+LEFT: Final = "its Solver, or the client, is gone"  # reason of the end of a rank whose lease is gone
 ABSENT: Final = 600.0
 """Seconds without a sign of life after which a client counts as gone. One that was stopped keeps its connection; but
 functions that hold the interpreter's lock, and computers that sleep, are silent for minutes, too."""
