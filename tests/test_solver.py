@@ -343,6 +343,36 @@ def test_a_solve_that_was_left_in_the_middle_leaves_nothing(method: Any, b: F64)
             assert same(solver.solve(b, x0=x0), before)
 
 
+@pytest.mark.parametrize("method", ["cg", "fcg", "minres", "gmres", "fgmres", "bicgstab"])
+@pytest.mark.parametrize("broken", [np.nan, np.inf, 1e300])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_solve_that_broke_down_leaves_nothing(method: Any, broken: float) -> None:
+    """NaN in vectors of MINRES, that zeros did not take away: no later solve of its Solver converged."""
+    gains = [1.0]
+    right = np.random.default_rng(1).standard_normal((2, 64))
+    with Solver(matrix((4, 4, 4)), M=lambda r: gains[0] * r, method=method, device="cpu", client=False) as solver:
+        expected = solver.solve(right[0]), solver.solve(right[0], x0=right[1])
+        gains[0] = broken
+        assert not solver.solve(right[0], x0=right[1], maxiter=50).converged
+        gains[0] = 1.0
+        assert same(solver.solve(right[0], x0=right[1]), expected[1])
+        assert same(solver.solve(right[0]), expected[0])
+
+
+@pytest.mark.filterwarnings("ignore::dsolver.InconsistentWarning", "ignore:overflow:RuntimeWarning")
+def test_a_b_that_was_refused_leaves_nothing() -> None:
+    """NaN in the padding of b, by which each later b was refused."""
+    chain = scipy.sparse.csgraph.laplacian(scipy.sparse.diags_array(np.ones(24), offsets=1, shape=(25, 25)).tocsr())
+    right = np.random.default_rng(1).standard_normal(25)
+    singular = scipy.sparse.csr_array(chain + chain.T)
+    singular.setdiag(singular.diagonal() - singular.sum(axis=1))
+    with Solver(singular, dtype="float32", M="jacobi", device="cpu", client=False) as solver:
+        before = solver.solve(right)
+        with pytest.raises(InputError):
+            solver.solve(1e160 * right)
+        assert same(solver.solve(right), before)
+
+
 def test_a_callback_may_look_at_the_iterate(b: F64) -> None:
     seen: list[F64] = []
 

@@ -94,7 +94,8 @@ class MinimalResidual(KrylovMethod):
             beta = math.sqrt(square)
             self._set(*zip(self._state, (beta, beta, 1.0, 0.0, 1.0, 0.0), strict=True), (self._steps[0], 1.0 / beta))
             self._set((self._size, 0.0))
-            self._clear(self._v_old, self._w)  # the first step takes nothing of w_old
+            # What old values are multiplied by is zero, which leaves NaN of a solve that broke down.
+            self._clear(self._v_old, self._v, self._z, self._w, self._w_old, self._u)
             for new, old in ((self.r, self._v), (self._q, self._z)):
                 engine.run(AXPBY, 1.0, self._steps[0], new, self._zero, old)
         return square

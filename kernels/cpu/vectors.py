@@ -49,6 +49,7 @@ class CpuVectors(Vectors):
     def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
         rows, places = np.asarray(block, dtype=np.float64).reshape(-1, order="F"), layout.places
         if isinstance(places, slice):
+            x[: places.start] = x[places.stop :] = 0.0  # NaN of a b that was refused would stay there
             x[places] = rows
         else:
             self._gather(layout.row, rows, x)
