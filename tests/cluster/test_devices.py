@@ -31,6 +31,7 @@ class FakeClient:
     asynchronous = False
     status = "running"
     direct_to_workers = None
+    loop = None
 
     def __init__(self, workers: dict[str, Gpu | str]) -> None:
         self.workers = workers
@@ -172,7 +173,7 @@ def test_one_worker_without_a_gpu_is_named() -> None:
 
 
 def test_a_cluster_without_workers_is_refused_with_what_to_do() -> None:
-    with pytest.raises(ClusterError, match=r"no workers: start some, or call client.wait_for_workers"):
+    with pytest.raises(ClusterError, match=r"no workers: start some, .*or call client.wait_for_workers"):
         of_cluster({}, "auto")
 
 
