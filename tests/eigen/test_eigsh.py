@@ -401,6 +401,15 @@ def test_a_search_for_equal_values_that_ends_early(monkeypatch: pytest.MonkeyPat
     check(found, A)
 
 
+def test_a_mass_of_one_row() -> None:
+    """A block of one vector: the weights of its items were taken for what they make of it."""
+    a, b = sp.csr_array([[6.0]]), sp.csr_array([[2.0]])
+    found = dsolver.eigsh(a, 1, B=b, **HERE)
+    assert found.converged
+    assert found.values == pytest.approx([3.0])
+    check(found, a, b)
+
+
 @pytest.mark.parametrize("which", ["SM", "SA", "LA", "LM"])
 def test_all_values(which: Any) -> None:
     w = [-3.0, 1.0, 2.0]

@@ -74,7 +74,7 @@ class Transport(ABC):
 
     @abstractmethod
     def deliver(self, outgoing: Outgoing, expected: Pairs, kinds: Sequence[str], known: Known = None) -> Delivered:
-        """Delivered to and from chunks of other ranks: of those expected what has come, as only their senders know.
+        """Messages to and from chunks of other ranks: of those expected what has come, as only their senders know.
 
         known: the items of each array of those expected where both sides know them.
         """

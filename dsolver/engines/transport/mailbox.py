@@ -1,4 +1,4 @@
-"""Delivered between GPUs of one host: each rank fetches its own out of the other's memory.
+"""Messages between GPUs of one host: each rank fetches its own out of the other's memory.
 
 A rank lays the arrays for a peer into an outbox, and the peer copies them into arrays of its own. Between the two all
 streams meet, and no host waits for them. A rank that has come there has fetched what was in the outbox before the last

@@ -1,4 +1,4 @@
-"""Delivered of chunks to chunks of other ranks, whose lengths only their senders know.
+"""Messages of chunks to chunks of other ranks, whose lengths only their senders know.
 
 A message is some arrays, of value types that both sides know. Each rank tells each peer the lengths of all arrays in
 one frame, in an order that both derive: by sender, then by receiver. So it tells, too, where there is no message.
@@ -23,7 +23,7 @@ NOTHING: Final = -1  # length that is told of each array of a message that is no
 
 @dataclass(frozen=True)
 class PeerMessages:
-    """Delivered that go to and come from one peer, in the order of their frames."""
+    """Messages that go to and come from one peer, in the order of their frames."""
 
     sends: tuple[Pair, ...]
     receives: tuple[Pair, ...]
@@ -54,7 +54,7 @@ class PeerMessages:
 
 
 def by_peer(outgoing: Iterable[Pair], expected: Iterable[Pair], owners: Sequence[int]) -> dict[int, PeerMessages]:
-    """Delivered of one rank by the peers they go to and come from, ascending; owners: the rank of each chunk."""
+    """Messages of one rank by the peers they go to and come from, ascending; owners: the rank of each chunk."""
     sends: dict[int, list[Pair]] = {}
     receives: dict[int, list[Pair]] = {}
     for pair in sorted(outgoing):

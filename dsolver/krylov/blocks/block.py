@@ -89,9 +89,8 @@ class Block:
             self._engine.run(RESIDUALS, numbers, self.together, given, sizes, r.together, found)
             return Numbers(parts=found, shape=(4, len(self)))
         of_b = b.columns if isinstance(b, Block) else () if b is None else (b,)
-        made = self._engine.per_chunk(
-            partial(_residuals_of, values), self._layout, sizes, *self.columns, *r.columns, *of_b
-        )
+        make = partial(_residuals_of, values, isinstance(b, Block))
+        made = self._engine.per_chunk(make, self._layout, sizes, *self.columns, *r.columns, *of_b)
         for number, column in enumerate(r.columns):
             self._engine.run(LOAD, self._layout, made.at(0, number), column)
         return Numbers(parts=made.at(1), shape=(4, len(self)))
@@ -133,12 +132,12 @@ def _room(count: int, backend: Backend, _: int) -> Any:
 
 
 def _residuals_of(
-    values: F64, backend: Backend, _: int, layout: Layout, sizes: Any, *vectors: Any
+    values: F64, of_block: bool, backend: Backend, _: int, layout: Layout, sizes: Any, *vectors: Any
 ) -> tuple[tuple[Any, ...], Any]:
     """Blocks (nx, ny, nz) of residuals, and squares: of columns, their residuals, and what makes b of the columns."""
     count, xp = len(values), backend.xp
     x, r, of_b = xp.stack(vectors[:count]), xp.stack(vectors[count : 2 * count]), vectors[2 * count :]
-    b = None if not of_b else of_b[0] if len(of_b) < count else xp.stack(of_b)
+    b = xp.stack(of_b) if of_block else of_b[0] if of_b else None
     squares = xp.empty((4, count))
     backend.kernel("residuals")(values, x, b, sizes, r, squares)
     return tuple(backend.vectors.unload(layout, column) for column in r), squares
