@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver import problems
+from dsolver.engines.running_program import RunningProgram
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import InputError
 from dsolver.monitor import events, watch
@@ -24,9 +25,10 @@ ROWS = 200
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[events.Message]]:
-    """Messages, with spans of each superstep and all states."""
+    """Messages of a solve that is called for each superstep, with spans of all but the first, and all states."""
     for name in ("MEASURE_AFTER", "MEASURE_EVERY", "PUBLISH_EVERY"):
         monkeypatch.setattr(watch, name, -1.0)
+    monkeypatch.setattr(RunningProgram, "stride", 0.0)
     messages: list[events.Message] = []
     unsubscribe = events.subscribe(messages.append)
     yield messages
