@@ -38,10 +38,15 @@ class Elimination:
         full = full_fill(self._rows.shape[0])
         if self._found is None and self._rows.shape[0] <= SMALL:
             self._found = full
-        if self._found is None and self.entries <= most.entries and self._least.within(most):
+        if self._found is None and self._is_open(most):
             bound = Fill(entries=min(most.entries, NARROW, FULL / 2 * full.entries), products=most.products)
             if (narrow := self.narrow(bound)) is not None:
                 return narrow
+        return self.counted(most)
+
+    def counted(self, most: Fill) -> Fill | None:
+        """The fill of its factors; None where it is beyond a bound."""
+        if self._found is None and self._is_open(most):
             near = most.within(LAST) and most.products >= NEARLY * LAST.products
             counted = fill_of(on_host(self._rows), LAST if near else most, mirrored=self._mirrored)
             if counted.more:
@@ -49,6 +54,10 @@ class Elimination:
             else:
                 self._found = counted
         return self._found if self._found is not None and self._found.within(most) else None
+
+    def _is_open(self, most: Fill) -> bool:
+        """Whether the fill may be within a bound, by what has been counted so far."""
+        return self.entries <= most.entries and self._least.within(most)
 
     def narrow(self, most: Fill) -> Fill | None:
         """The envelope, of rows as they are or in a better order; None beyond a bound. Nothing is counted."""
@@ -60,7 +69,8 @@ class Elimination:
 
     def promises(self, most: Fill) -> bool:
         """Whether the fill may be within a bound, as far as the envelope tells."""
-        return self.narrow(Fill(entries=FAR * most.entries, products=FAR * most.products)) is not None
+        far = Fill(entries=FAR * most.entries, products=FAR * most.products)
+        return self._is_open(most) and self.narrow(far) is not None
 
     @cached_property
     def _as_it_is(self) -> Fill:

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
 import dsolver
+from dsolver.kernels.direct import fill
+from dsolver.matrices import elimination
 from dsolver.preconditioners import Direct
 from dsolver.preconditioners.direct.choice import have_paid
 from dsolver.problems import diffusion
@@ -79,6 +81,25 @@ def test_factors_that_no_solve_would_gain_from_are_never_due() -> None:
     assert not have_paid(plane, 1e9, 10**9), "nor where iterations cost less than a solve with factors"
     assert have_paid(plane, 60.0 * 100, 100)
     assert not have_paid(plane, 60.0 * 2, 2)
+
+
+def test_fill_is_counted_where_solves_have_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A box of 40³ points took seven times as long to count four times as its first six solves."""
+    counted: list[int] = []
+
+    def fill_of(rows: Any, *arguments: Any, **options: Any) -> Any:
+        counted.append(rows.shape[0])
+        return fill.fill_of(rows, *arguments, **options)
+
+    monkeypatch.setattr(elimination, "fill_of", fill_of)
+    plane = dsolver.matrix(laplacian(200))
+    assert not any(have_paid(plane, 56.0 * solves, solves) for solves in range(1, 8))
+    assert counted == []
+    assert all(have_paid(plane, 56.0 * solves, solves) for solves in range(10, 20))
+    assert counted == [40000]
+    box = dsolver.matrix(diffusion((30, 30, 30)).to_scipy())
+    assert not any(have_paid(box, 56.0 * solves, solves) for solves in range(1, 8))
+    assert counted == [40000]
 
 
 def test_balanced_systems_keep_their_iterations() -> None:

@@ -37,6 +37,8 @@ STORED: Final = 12.0
 """Products with A that take as long as to order and to store as many entries of factors as A has: 8 to 15 for grids in
 a plane, 11 to 35 for their matrices."""
 BESIDE: Final = 4.0  # products with A that take as long as a solve beside what its factors do
+COUNTED: Final = 400.0
+"""Products with A from which on the fill of a matrix is counted, which takes as long as 250 to 650 of them."""
 ENTRIES: Final = 1.5e7
 PRODUCTS: Final = 6e9
 """Entries of factors, and multiplications, that SuperLU makes in a second: 0.8 to 1.3 of the time of 20³, 30³ and 40³
@@ -107,11 +109,17 @@ def in_products(problem: Problem, device: str) -> float | None:
 def have_paid(problem: Problem, spent: float, solves: int) -> bool:
     """Whether factors, made at first, would have cost no more on a CPU than so many solves without them have.
 
-    `spent`: products with A that took as long as these. Fill is counted up to a power of two of them, and so not often.
+    `spent`: products with A that took as long as these. Fill is counted up to a power of two of them, and so not often,
+    and only of a matrix whose envelope promises that it is within these.
     """
     entries, rate = entries_of(problem), _rate(problem, "cpu")
     products = min(LATER.products, rate * 2.0 ** math.ceil(math.log2(spent)))
-    found = _found(problem, Fill(entries=LATER.entries, products=products))
+    most = Fill(entries=LATER.entries, products=products)
+    if isinstance(problem, MatrixProblem):
+        here = problem.elimination
+        found = here.counted(most) if here and spent >= COUNTED and here.promises(most) else None
+    else:
+        found = _found(problem, most)
     if found is None:
         return False
     filled = found.entries / entries
