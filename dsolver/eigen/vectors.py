@@ -62,7 +62,7 @@ def together(vectors: list[Any], like: Any) -> Any:
 def _whole(vectors: list[Any]) -> Any | None:
     """The array whose parts vectors are, one after the other, as they came to their room; None where there is none."""
     whole, first = vectors[0].base, vectors[0]
-    if not isinstance(whole, np.ndarray) or whole.nbytes != len(vectors) * first.nbytes:
+    if not isinstance(whole, np.ndarray) or not whole.flags.c_contiguous or whole.dtype != first.dtype:
         return None
     apart = [each.ctypes.data - whole.ctypes.data for each in vectors]
     if apart != [*range(0, whole.nbytes, first.nbytes)] or not all(each.flags.c_contiguous for each in vectors):

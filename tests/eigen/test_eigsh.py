@@ -15,6 +15,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 import dsolver
 from dsolver import problems
 from dsolver.eigen.search import search
+from dsolver.eigen.vectors import together
 from tests.support.beams import clamped_beam
 
 HERE: dict[str, Any] = {"client": False, "device": "cpu"}
@@ -326,6 +327,14 @@ def test_vectors_come_in_the_kind_of_the_guess() -> None:
     for guess in (plain, da.from_array(plain[..., 0])):
         v = np.asarray(dsolver.eigsh(grid, 2, v0=guess, **HERE).vectors)
         np.testing.assert_allclose(abs(np.einsum("ijkm,ijkn->mn", v, plain)), np.eye(2), atol=1e-7)
+
+
+def test_vectors_that_fill_an_array_stay_in_it() -> None:
+    """Bytes, and an array of the other order, which one vector fills alone, are not that array."""
+    values = np.arange(12.0).reshape(2, 2, 3)
+    assert np.shares_memory(together([*values], None), values)
+    for one in (np.frombuffer(bytearray(48), np.uint8).view(np.float64), np.asfortranarray(values[0]).T):
+        assert np.array_equal(together([one], None)[..., 0], one)
 
 
 @pytest.mark.parametrize("M", ["amg", "direct", "jacobi", None, lambda r: r / 2.0])
