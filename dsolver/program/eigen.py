@@ -20,12 +20,12 @@ from dsolver.kernels.contract import LOAD, TIMES
 from dsolver.krylov.blocks.block import WIDTH, groups_of, width_for
 from dsolver.krylov.blocks.lobpcg import Lobpcg, NotFiniteError
 from dsolver.krylov.blocks.pencil import BlockOperator, Pencil
-from dsolver.krylov.blocks.rounds import Numbers, Rounds
 from dsolver.krylov.method import FEW, Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
-from dsolver.preconditioners.relaxation.chebyshev import noise, noises
+from dsolver.preconditioners.relaxation.chebyshev import noises
 from dsolver.program.block_operators import OperatorInGroups
+from dsolver.program.row_sizes import sizes_of_rows
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
@@ -33,8 +33,6 @@ from dsolver.status import Status
 FALLEN: Final = 0.9  # part of the smallest residuals that counts as smaller ones
 STAGNATION: Final = 60
 """Iterations after which residuals that have not become smaller are given up, where M is multigrid."""
-GAP: Final = 30
-"""Powers of two by which rows are below the mean where others make it: a rough vector hides none of a row so deep."""
 ONE_LEVEL: Final = 500  # such a number where M has no coarse grid
 
 
@@ -183,26 +181,9 @@ class EigenProgram(Solve):
         a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
         plain = terms.highest or terms.plain
         m = OperatorInGroups(self.engine, self.engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
-        sizes, usual = self._sizes()
+        sizes, usual = sizes_of_rows(self.engine, self.layout, self.method.operator)
         (b, weights), sign = self._b(width), -1.0 if terms.highest else 1.0
         return Pencil(a=a, b=b, weights=weights, m=m, sizes=sizes, size=usual, sign=sign)
-
-    def _sizes(self) -> tuple[Field, float]:
-        """Sizes of the rows of A, up to small factors, and the usual power of two of the small ones.
-
-        They are A v for a rough v whose items have the mean square 1.
-        """
-        v, sizes = self.engine.field(self.layout), self.engine.field(self.layout)
-        self.engine.run(LOAD, self.layout, self.engine.per_chunk(partial(_spread, self.engine.partition)), v)
-        self.method.operator.multiply(v, sizes)
-        rounds, usual, most = Rounds(self.engine), 0.0, math.inf
-        while True:
-            parts = self.engine.per_chunk(partial(_exponents, most), sizes)
-            ((total, count),) = rounds.sums(Numbers(parts=parts, shape=(2,)))
-            if not count:
-                return sizes, math.ldexp(1.0, int(usual))
-            usual = total // count
-            most = usual - GAP
 
     def _b(self, width: int) -> tuple[BlockOperator | None, Field | None]:
         """B as a matrix, or as a diagonal: volumes of cells, what was given for it, or both of these; none for ones."""
@@ -274,18 +255,6 @@ class EigenProgram(Solve):
 
 def _made(make: Callable[..., Any], partition: Partition, seeds: range, backend: Backend, number: int) -> Any:
     return tuple(make(partition, backend, number, seeds))
-
-
-def _spread(partition: Partition, backend: Backend, number: int) -> Any:
-    """Rough values at the points of a chunk, whose squares have the mean 1."""
-    return noise(partition, backend, number) * math.sqrt(12.0)
-
-
-def _exponents(most: float, backend: Backend, _: int, values: Any) -> Any:
-    """Sum of the exponents of two, at most `most`, of what is not zero, and their number: whole, exact everywhere."""
-    xp, exponents = backend.xp, backend.xp.frexp(values)[1]
-    there = (values != 0.0) & (exponents <= most)
-    return xp.stack([xp.where(there, exponents, 0).sum(), there.sum()]).astype(np.float64)
 
 
 def _units(partition: Partition, backend: Backend, number: int, rows: range) -> Any:
