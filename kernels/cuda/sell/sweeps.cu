@@ -182,9 +182,7 @@ ENTRY subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, int count)
 }
 
 // Each entry times the item of the halo that it multiplies, or of its row: a value read and written, its column, the factor.
-extern "C" __global__ void scale_halo(
-    MATRIX, In<int> boundary, const real* factors, Out<real> out, int by_rows, int count
-) {
+ENTRY scale_halo(MATRIX, In<int> boundary, const real* factors, Out<real> out, int by_rows, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const Slice& slice = own.slice;
