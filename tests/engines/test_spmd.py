@@ -72,11 +72,9 @@ class Fickle:
 
     def spin(self, steps: int = 10**9) -> None:
         """Iterate until told to stop."""
-        self._engine.repeat(self.step, steps, ())
-
-    def step(self) -> None:
-        self._solve.method.step()
-        self.iterations += 1
+        for _ in range(steps):  # one by one: a step that is repeated is recorded, and would be counted once
+            self._engine.repeat(self._solve.method.step, 1, ())
+            self.iterations += 1
 
     def fail(self, chunk: int, how: str) -> None:
         """Some iterations, then one rank fails while the others exchange."""
