@@ -74,8 +74,9 @@ def zeros(size: int, dtype: Any, alignment: int = VECTOR) -> Array:
 def deferring(*, together: bool = False) -> Iterator[None]:
     """Context in which `defer` puts work off; what is left of it in the end is forgotten.
 
-    together: ranks that meet often do all of it in the same long wait, whether that is over or not. Where each looked
+    together: ranks that meet often do all of it in the next long wait, whether that is over or not. Where each looked
     for itself, one stored a level before the others did, which waited for it, and it for them: 5 of 127 ms of a set-up.
+    What is a long wait follows from a rank's own rows, so ranks may differ in it, which costs time alone.
     """
     before = _room.deferred, _room.brief, _room.together
     _room.deferred, _room.brief, _room.together = deque(), deque(), together
