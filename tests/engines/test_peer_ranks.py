@@ -317,7 +317,7 @@ def test_halos_made_before_the_first_exchange_are_linked_in_one_frame(monkeypatc
 
 
 def sent_both_ways(engine: EagerEngine, lengths: tuple[int, int], turn: int) -> Any:
-    """What comes to each of two chunks: so many numbers, each the sender's number and the turn."""
+    """Messages to each of two chunks: so many numbers, each the sender's number and the turn."""
 
     def sent(backend: Any, number: int) -> Any:
         return {1 - number: (backend.xp.full(lengths[1 - number], float(number + turn)),)}
