@@ -44,8 +44,14 @@ def times(values: Any, exponent: int) -> Any:
 
 
 def lowered(x: Any, exponent: int, *, here: bool) -> Any:
-    """x times a power of two; here: its numbers are in this process. InputError: some of them are none then."""
+    """x times a power of two; here: its numbers are in this process. InputError: they are too large, or all too small.
+
+    Below the least number with all digits they lose these, here half of them, and at last vanish.
+    """
     made = times(x, exponent)
     if exponent > 0 and here and not abs(made).max() < math.inf:
         raise InputError("x has values beyond the largest number there is: multiply A, or divide b, by a power of ten")
+    least = np.finfo(made.dtype).tiny * math.sqrt(np.finfo(made.dtype).eps)
+    if exponent < 0 and here and abs(made).max() < least and abs(x).max() > 0.0:
+        raise InputError(f"x has no value as large as {least:.1e}: divide A, or multiply b, by a power of ten")
     return made

@@ -46,7 +46,7 @@ class MatrixProblem(Problem):
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
         opened: rows whose entries do not add up to zero; None where that is not known.
         negative: rows of which it is known that their diagonal is not positive.
-        uneven: whether rows are known to differ in size beyond all digits.
+        uneven: whether rows or columns are known to differ in size so that a residual tells nothing of small ones.
         skewness: the largest |a_ij - a_ji| / (|a_ij| + |a_ji|) of couplings both ways; 1 where it is not known, or more
             than few are one-way.
         reach: rows over which an error that is fed in one of them dies out; inf where most rows add up to zero, or

@@ -27,6 +27,7 @@ COLUMNS: Final = 1e3
 """Entry over its row's diagonal from which on columns differ in size: errors of small unknowns are so much larger than
 what the residual divided by the diagonal tells. Beside a penalty no entry is larger than the diagonal."""
 ALIKE: Final = 2.0**53  # largest entry over the least one on the diagonal up to which a sum of both has a digit of each
+UNITS: Final = 1e6  # the same where columns alone differ: errors of x are so much larger than the tolerance
 UNTOLD: Final = "a residual that is small beside b may tell nothing of unknowns in such small rows"
 """Mark of the note of `of_sizes`, which solves look for."""
 FAR: Final = 300
@@ -71,12 +72,22 @@ def _has_single(rows: Any) -> bool:
 
 
 def is_uneven(rows: Any, look: Look) -> bool:
-    """Whether rows differ so much in size that a residual tells nothing of small ones.
+    """Whether rows, or columns, differ so much in size that a residual tells nothing of small ones.
 
     A diagonal of both signs tells no row's size: that of a saddle point has what rounding leaves of zeros.
     """
     both = 0 < look.negative - look.hollow[0] < rows.shape[0] - look.hollow[0]
-    return look.largest > ALIKE * look.least and look.least < math.inf and not both
+    if both or look.least == math.inf:
+        return False
+    return look.largest > ALIKE * look.least or (
+        look.place is not None and look.largest > UNITS * look.least and _has_columns_of(on_host(rows))
+    )
+
+
+def _has_columns_of(rows: Any) -> bool:
+    """Whether the diagonal of rows of SciPy tells how large each column is."""
+    largest = abs(rows).max(axis=0).toarray().ravel()
+    return bool((largest <= COLUMNS * abs(rows.diagonal())).all())
 
 
 def of_sizes(rows: Any, look: Look, parts: tuple[Any, ...] = ()) -> tuple[str, ...]:
@@ -84,7 +95,7 @@ def of_sizes(rows: Any, look: Look, parts: tuple[Any, ...] = ()) -> tuple[str, .
 
     parts: of a complex matrix, for which `rows` stand.
     """
-    if not is_uneven(rows, look):
+    if not look.largest > ALIKE * look.least or not is_uneven(rows, look):
         return ()
     found = [on_host(part) for part in parts or (rows,)]
     diagonal = sum(abs(part.diagonal()) for part in found)

@@ -398,6 +398,15 @@ def test_x_beyond_all_numbers_is_refused() -> None:
     assert dsolver.solve(a * 1e-310, b * 1e-10, device="cpu").converged
 
 
+def test_x_below_all_numbers_is_refused() -> None:
+    """It was 0, or had lost its digits, and called converged."""
+    a, b = lattice(12), np.random.default_rng(0).standard_normal(144)
+    for size in (1e-200, 1e-28):
+        with pytest.raises(InputError, match=r"x has no value as large as 3\.3e-316: divide A"):
+            dsolver.solve(a * 1e290, b * size, device="cpu")
+    assert dsolver.solve(a * 1e290, b * 0.0, device="cpu").converged
+
+
 def test_a_known_x_beyond_all_norms_is_not_called_a_guess() -> None:
     a = sp.csr_array([[1.0, 1e200], [0.0, 2.0]])
     with pytest.raises(InputError, match="x is so large, in rows that have a diagonal alone"):

@@ -20,7 +20,7 @@ class ColumnIterations(Protocol):
 
     @property
     def uneven(self) -> bool:
-        """Whether rows of A are known to differ in size beyond all digits."""
+        """Whether rows or columns of A are known to differ much in size."""
 
     def balance(self) -> None:
         """Take from the recursion's residual what rounding has left of a part that no x can reach."""
@@ -44,7 +44,7 @@ class ColumnIterations(Protocol):
         """Take from b a part that no x can reach, as the true residual tells of it; its length, or zero."""
 
     def by_rows(self) -> float:
-        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where that is not to be looked at."""
+        """‖D⁻¹r‖ / min(‖D⁻¹b‖, ‖x‖) of the true residual, with D = diag(A); NaN where that is not to be looked at."""
 
     def keep(self) -> None:
         """Keep x as it is."""

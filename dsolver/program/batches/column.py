@@ -35,7 +35,7 @@ class Column:
     method: KrylovMethod  # its vectors and scalars; all but `KrylovMethod.step` may be asked of it
     kept: KeptIterate  # an iterate that its solve may go back to
     diagonal: ApproximateInverse | None  # the inverse of A's; None where it is not known, has zeros, or is a number
-    uneven: bool  # whether rows of A are known to differ in size beyond all digits
+    uneven: bool  # whether rows or columns of A are known to differ much in size
     matrix_norm: Callable[[], float]  # about ‖A‖
     asymmetry: Callable[[], float]  # of M, as a part of its size; 0 where the method needs no symmetric one
     projecting: bool
@@ -91,7 +91,10 @@ class Column:
         return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
 
     def by_rows(self) -> float:
-        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where that is not known."""
+        """‖D⁻¹r‖ over ‖D⁻¹b‖ or, if less, ‖x‖, of the true residual, with D = diag(A); NaN where that is not known.
+
+        Where columns alone differ in size, D⁻¹b is as large as D⁻¹r, and x is not.
+        """
         if self.diagonal is None:
             return math.nan
         z, parts = self.method.work[0], self.engine.partial_sums()
@@ -99,7 +102,8 @@ class Column:
         for field in (self.method.r, self.method.b):
             self.diagonal.apply(field, z)
             squares += dots(self.engine, parts, (z, z))
-        return math.sqrt(squares[0] / squares[1]) if squares[1] > 0.0 else math.nan
+        least = min(squares[1], *self._squares(self.method.x)[1])
+        return math.sqrt(squares[0] / least) if least > 0.0 else math.nan
 
     def keep(self) -> None:
         """Keep x as it is."""

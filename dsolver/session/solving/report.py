@@ -69,8 +69,8 @@ def uneven(session: Session, load: LoadedColumn, history: History, options: Opti
             warn(told, RuntimeWarning)
     if history.by_rows is None:
         return ()
-    what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
-    note = f"{what}: with each row divided by its diagonal the residual is {history.by_rows:.1e} of b"
+    what = "A has rows of very different scales, or columns, and ‖b - Ax‖ was small in the large ones alone"
+    note = f"{what}: with each row divided by its diagonal the residual is {history.by_rows:.1e} of b or x"
     b_norm = load.begun.b_norm
     if history.by_rows * b_norm > max(SOLVED * b_norm, TIMES * options.limit(b_norm)) and not factors:
         note += (
