@@ -49,11 +49,12 @@ def of_chunk(spec: SolveSpec, number: int) -> int:
     made = spec.preconditioner.forecast(part)
     a, value = made.levels[0], part.value
     traits = spec.traits
-    vectors = (1 + spec.problem.complex) * (traits.moved + traits.moved_each * spec.restart)
+    parts = 1 + spec.problem.complex
+    vectors = parts * (traits.moved + traits.moved_each * spec.restart)
     stored = part.given if spec.problem.complex else a.stored(F64)  # of both parts
     moved = int(F64 * vectors) * a.rows + traits.products * (stored + made.moved)
     if value != F64:  # r is narrowed, and z is read as it is
-        moved += (F64 + value) * a.rows - 2 * (F64 - value) * a.rows
+        moved += parts * ((F64 + value) - 2 * (F64 - value)) * a.rows
     return moved
 
 

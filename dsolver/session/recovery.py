@@ -43,7 +43,8 @@ class Keeper:
         notes: for `Solution.notes`, where there was nothing to resume from.
 
     Raises:
-        InputError: the store to resume from holds another grid, or nothing that can be read.
+        InputError: the checkpoint cannot be written; or the store to resume from holds another grid, or nothing that
+            can be read.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class Keeper:
         self._problem, self._columns = problem, columns
         self._dtype = "complex128" if problem.complex else "float64"
         self._checkpoint = checkpoint
+        if checkpoint is not None:
+            checkpoint.begin()
         size = np.dtype(self._dtype).itemsize * math.prod(problem.grid) * columns
         self._in_memory = cluster and checkpoint is None and size <= MEMORY
         self._kept: Sequence[Any] = ()

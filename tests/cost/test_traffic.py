@@ -11,6 +11,7 @@ from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
 from dsolver.cost import traffic
+from dsolver.cost.memory import part_of
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.preconditioners import Chebyshev, Identity, Jacobi, Multigrid, Preconditioner
 from dsolver.program.spec import SolveSpec
@@ -75,3 +76,17 @@ def test_preconditioners_move_what_their_kernels_read_and_write() -> None:
     halves = moved(Multigrid()), moved(Multigrid(), "float32")
     assert halves[0] > none + 2 * product
     assert halves[1] < 0.8 * halves[0]
+
+
+@pytest.mark.parametrize(("sigma", "parts"), [(1.0, 1), (1j, 2)])
+def test_all_parts_of_vectors_are_narrowed(sigma: complex, parts: int) -> None:
+    """z of complex systems was counted as of real ones."""
+    spec = SolveSpec.plan(problems.diffusion((32, 32, 32), lambda x, y, z: 1 + x + 0 * y * z, sigma), (1, 1, 1))
+
+    def beside_m(dtype: str) -> int:
+        """Bytes of all but M."""
+        narrow = replace(spec, preconditioner=Multigrid(), precond_dtype=dtype)
+        made = narrow.preconditioner.forecast(part_of(narrow, 0, cuda=True))
+        return traffic.of_iteration(narrow) - spec.traits.products * made.moved
+
+    assert beside_m("float32") - beside_m("float64") == parts * 4 * 32**3

@@ -396,6 +396,15 @@ def test_what_no_save_has_written_is_not_read_and_runs_nothing(
     assert not Path("ran").exists()
 
 
+def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None:
+    """It was told of after the first interval alone. The folder around it is gone, as that of a disk may be."""
+    (gone := tmp_path / "gone").mkdir()
+    store = Checkpoint(gone / "saves", every=1e6)
+    gone.rmdir()
+    with pytest.raises(InputError, match="saves cannot be written: "):
+        dsolver.solve(dsolver.problems.poisson7(GRID), np.ones(GRID), device="cpu", checkpoint=store)
+
+
 def test_folders_of_others_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="holds something that is no checkpoint"):

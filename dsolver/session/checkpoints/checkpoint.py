@@ -20,7 +20,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 
 from dsolver.errors import InputError, check_path, in_a_line
-from dsolver.folders import opened, plain_file, remove
+from dsolver.folders import new_file, opened, plain_file, remove
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.session.checkpoints import saves
@@ -37,7 +37,7 @@ class Checkpoint:
     The process that called `solve` writes it, block after block; workers need not see the file system.
 
     Args:
-        path: a folder; made when the first iterate is saved. One that holds something else is refused. Of several
+        path: a folder; made when a solve begins. One that holds something else is refused. Of several
             right-hand sides each has one in it, ``column-0`` and so on.
         every: seconds between two saves; 0 saves after every superstep.
 
@@ -76,6 +76,16 @@ class Checkpoint:
         if path.is_symlink():
             raise InputError(f"{path} is a link, which is not followed: name another folder for the checkpoint")
         return Checkpoint(path, every=self.every)
+
+    def begin(self) -> None:
+        """Make the folder, and try to write there. InputError: that fails, and a save would in an hour."""
+        try:
+            self.path.mkdir(exist_ok=True)
+            with opened(self.path) as folder:
+                new_file(saves.NEW, folder).close()
+                os.unlink(saves.NEW, dir_fd=folder)
+        except OSError as error:
+            raise InputError(f"the checkpoint {self.path} cannot be written: {error}") from error
 
     @property
     def due(self) -> bool:
