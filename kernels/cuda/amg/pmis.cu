@@ -35,19 +35,21 @@ ENTRY __launch_bounds__(THREADS) begin(
     key[i] = min(static_cast<u64>(counts[i]), most) << HASHED | mixed(static_cast<u64>(origin[i]) + salt) >> (64 - HASHED);
 }
 
-// Points that are left after a round: (2, rows) numbers, read and written in turns, and how many there are after each round,
-// of which SLOTS are kept.
+// Points that are left after a round: (2, rows) numbers, and of each round, of which SLOTS are kept, how many there are and in
+// which list. Lists take turns, but for rounds in which nothing is done.
 struct Left {
     int* lists;
-    int* counts;
+    int* counts;   // and behind them the lists'
     int rows, round;
 
     DEVICE int& count(int round) const { return counts[round % SLOTS]; }
-    DEVICE int* list(int round) const { return lists + static_cast<long long>(round % 2) * rows; }
+    DEVICE int& which(int round) const { return counts[SLOTS + round % SLOTS]; }
+    DEVICE int* list(int which) const { return lists + static_cast<long long>(which) * rows; }
 };
 
 // Appends the points of a warp to the list, 32 at a time: 32 times fewer additions to one counter.
 struct Appending {
+    int* list;
     int* room;   // of the warp, 2 WARP
     int filled;
 
@@ -56,7 +58,7 @@ struct Appending {
         int at = 0;
         if (lane == 0) at = atomicAdd(&left.count(left.round), size);
         at = __shfl_sync(ALL, at, 0);
-        if (lane < size) left.list(left.round)[at + lane] = room[lane];
+        if (lane < size) list[at + lane] = room[lane];
         const int rest = filled - size, moved = lane < rest ? room[size + lane] : 0;
         __syncwarp();
         if (lane < rest) room[lane] = moved;
@@ -114,22 +116,26 @@ DEVICE Verdict verdict(
 
 // A round: points are decided whose neighbors with larger keys are, as the host does it: all own points in the first round,
 // then those that are left. State is read and written in place, so a point may see what others decide in the same round:
-// that changes when it is decided, not how. Where the round before decided none, or all, nothing is done. Where there is a group
-// for each point, a point that is open is looked at again while others decide: launches and lists took most of the time.
+// that changes when it is decided, not how. Where the round before decided none, or all, nothing is done; `renewed`: others have
+// decided points since, so that the former says nothing. Where there is a group for each point, a point that is open is looked
+// at again while others decide: launches and lists took most of the time.
 template <int G>
 DEVICE void settle(
     In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin, signed char* state,
-    int below, const Left left
+    int below, const Left left, bool renewed
 ) {
     const int round = left.round, count = round > 0 ? left.count(round - 1) : left.rows;
+    const int from = round > 0 ? left.which(round - 1) : 1;
     const bool first_thread = blockIdx.x == 0 && threadIdx.x == 0;
-    if (round > 0 && (count == 0 || (round > 1 && count == left.count(round - 2)))) {
-        if (first_thread) left.count(round) = count;
-        return;
+    const bool done = round > 0 && (count == 0 || (round > 1 && !renewed && count == left.count(round - 2)));
+    if (first_thread) {
+        if (done) left.count(round) = count;
+        left.which(round) = done ? from : 1 - from;
+        left.count(round + 1) = 0;
     }
-    if (first_thread) left.count(round + 1) = 0;
+    if (done) return;
     __shared__ int rooms[THREADS / WARP][2 * WARP];
-    Appending append{rooms[threadIdx.x / WARP], 0};
+    Appending append{left.list(1 - from), rooms[threadIdx.x / WARP], 0};
     const Group<G> group;
     constexpr int OF_WARP = WARP / G;   // points
     const long long warps = static_cast<long long>(gridDim.x) * (THREADS / WARP);
@@ -138,7 +144,7 @@ DEVICE void settle(
     for (long long base = warp * OF_WARP; base < count; base += warps * OF_WARP) {   // the same for all lanes of a warp
         const long long place = base + threadIdx.x % WARP / G;
         const bool there = place < count;
-        const int i = !there ? 0 : round > 0 ? left.list(round - 1)[place] : static_cast<int>(place), me = below + i;
+        const int i = !there ? 0 : round > 0 ? left.list(from)[place] : static_cast<int>(place), me = below + i;
         const bool mine = there && state[me] == UNDECIDED;
         Verdict found{false, false};
         if (mine) found = verdict<G, false>(start, columns, bits, key, origin, state, i, me, group.lane, round == 0);
@@ -159,9 +165,9 @@ DEVICE void settle(
 #define SETTLE(G)                                                                                                       \
     ENTRY __launch_bounds__(THREADS) settle_##G(                                                                        \
         In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin,                \
-        signed char* state, int below, int* lists, int* counts, int rows, int round                                     \
+        signed char* state, int below, int* lists, int* counts, int rows, int round, int renewed                        \
     ) {                                                                                                                 \
-        settle<G>(start, columns, bits, key, origin, state, below, Left{lists, counts, rows, round});                   \
+        settle<G>(start, columns, bits, key, origin, state, below, Left{lists, counts, rows, round}, renewed != 0);     \
     }
 
 SETTLE(1)

@@ -1,6 +1,6 @@
 """Coarse points by a parallel maximal independent set on a GPU: the same ones as on the host."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
@@ -19,9 +19,24 @@ BLOCKS: Final = 8
 ROUNDS: Final = (5, 10)
 """Rounds in turn, of `FEW` points and of more: most levels need no more. A round for which no point is left takes
 2 us, and the host some more."""
-AGAIN: Final = (5, 6)  # rounds where others have decided points that these depend on: they end in the same of `SLOTS`
+AGAIN: Final = 2  # rounds where others have decided points that these depend on
 FEW: Final = 50_000
 SLOTS: Final = 4  # rounds whose counts are kept, as in pmis.cu
+
+
+class Settling(NamedTuple):
+    """Points that some rounds have left undecided."""
+
+    lists: Array  # int32 (2, points)
+    # int64 (1 + SLOTS,): room for the number of coarse points, and behind it, int32, of the last rounds how many points
+    # each has left, and which list has them.
+    found: Array
+    rounds: int
+
+    @property
+    def counts(self) -> Array:
+        """The numbers of the rounds, int32 (2 SLOTS,)."""
+        return self.found[1:].view(np.int32)
 
 
 def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, Array]:
@@ -33,31 +48,28 @@ def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, A
     return key, state
 
 
-def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array, *, again: bool = False) -> Array:
+def settled(
+    a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array, before: Settling | None = None
+) -> Settling:
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.settled`: a few rounds, for nothing of which it waits.
 
-    Args:
-        again: whether some have been made, and others have decided points since.
-
-    Returns:
-        room for the number of coarse points, int64, and behind it the numbers of points that the last rounds have left,
-        int32 (SLOTS,).
+    before: what was left where some have been made, and others have decided points since.
     """
-    found = counters(1 + SLOTS // 2)
-    if not a.size:
-        return found
-    lanes = lanes_of(a)
-    round_of = kernel(FILE, f"settle_{lanes}", DTYPE)
-    grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    lists = cupy.empty((2, a.size), dtype=np.int32), found[1:].view(np.int32), np.int32(a.size)
-    rows: tuple[Any, ...] = (a.start, a.columns, bits, key, origin, state, np.int32(below), *lists)
-    for number in range((AGAIN if again else ROUNDS)[a.size > FEW]):
-        round_of(grid, (THREADS,), (*rows, np.int32(number)))
-    return found
+    left = before or Settling(cupy.empty((2, a.size), dtype=np.int32), counters(1 + SLOTS), 0)
+    more = AGAIN if before else ROUNDS[a.size > FEW]
+    if a.size:
+        lanes = lanes_of(a)
+        round_of = kernel(FILE, f"settle_{lanes}", DTYPE)
+        grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
+        lists = left.lists, left.counts, np.int32(a.size)
+        rows: tuple[Any, ...] = (a.start, a.columns, bits, key, origin, state, np.int32(below), *lists)
+        for number in range(left.rounds, left.rounds + more):
+            round_of(grid, (THREADS,), (*rows, np.int32(number), np.int32(number == left.rounds)))
+    return left._replace(rounds=left.rounds + more)
 
 
-def counted(states: Array, opened: Array) -> tuple[int, int, Array]:
+def counted(states: Array, left: Settling) -> tuple[int, int, Array]:
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.counted`. It waits."""
-    before = coarse_before(states, opened)
-    found, rounds = read_back(opened), ROUNDS[len(states) > FEW]
-    return int(found[1:].view(np.int32)[(rounds - 1) % SLOTS]), int(found[0]), before
+    before = coarse_before(states, left.found)
+    found = read_back(left.found)
+    return int(found[1:].view(np.int32)[(left.rounds - 1) % SLOTS]), int(found[0]), before

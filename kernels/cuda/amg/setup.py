@@ -39,9 +39,6 @@ class CudaAlgebra(AmgKernels):
         super().__init__(team, cupy.asarray)
         self.aggregation = CudaAggregation(team)
 
-    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
-        return pmis.settled(a, below, bits, key, origin, state, again=opened is not None)
-
     def sees_all(self, end: int) -> bool:
         return 0 < end <= windows.MARKED
 

@@ -5,7 +5,7 @@ The caller has made the memory of one GPU reachable from the others and passes p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import cupy
@@ -21,8 +21,8 @@ WORD: Final = 2  # a word is so many times as long as the data in it
 SUM_WORDS: Final = 16  # bytes of the words of one partial sum
 
 _COPY: Final = np.dtype([("from", "<u8"), ("to", "<u8"), ("slot", "<i8"), ("count", "<i4"), ("chunk", "<i4")])
+_WORDS, _COUNT = 4, 6  # of 8 bytes of a copy, and which of 4 is its count
 _INDEX: Final = 4  # bytes of a row number
-_STEPS: Final = (("from", 1), ("to", 2))  # where `_tables` has them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,19 +143,18 @@ def _kernel(name: str) -> Any:
 def _tables(lists: Sequence[tuple[Sequence[PeerCopy], int, int]]) -> list[Array]:
     """Lists of copies, with steps at sources and targets, cut into parts of a block: uint8, `_COPY` after `_COPY`."""
     copies = [copy for listed, _, _ in lists for copy in listed]
-    steps = {name: np.repeat([step[at] for step in lists], [len(step[0]) for step in lists]) for name, at in _STEPS}
-    counts = np.array([copy.count for copy in copies], dtype=np.int64)
-    parts = -(-counts // ITEMS_OF_BLOCK)
-    ends = np.cumsum([0, *parts])
-    of, first = np.repeat(np.arange(len(copies)), parts), np.arange(ends[-1])
-    first = (first - ends[:-1][of]) * ITEMS_OF_BLOCK
-    table = np.empty(len(of), dtype=_COPY)
-    for name, values in (("from", [copy.source for copy in copies]), ("to", [copy.target for copy in copies])):
-        begin = np.array(values, dtype=np.uint64)[of]
-        table[name] = np.where(begin == 0, begin, begin + (first * steps[name][of]).astype(np.uint64))
-    table["slot"] = np.array([copy.slot for copy in copies], dtype=np.int64)[of]
-    table["count"] = np.minimum(ITEMS_OF_BLOCK, counts[of] - first)
-    table["chunk"] = np.array([copy.chunk for copy in copies], dtype=np.int32)[of]
-    together = cupy.asarray(table.view(np.uint8))
-    cuts = ends[np.cumsum([0, *(len(listed) for listed, _, _ in lists)])] * _COPY.itemsize
-    return [together[begin:end] for begin, end in pairwise(cuts.tolist())]
+    numbers = [np.arange(0, copy.count, ITEMS_OF_BLOCK) for copy in copies]  # of each part's first item
+    of = np.repeat(np.arange(len(copies)), [len(parts) for parts in numbers])
+    begins = [(copy.source, copy.target, copy.slot, copy.count + (copy.chunk << 32)) for copy in copies]
+    steps = [
+        (source * (copy.source != 0), target * (copy.target != 0), 0, -1)
+        for listed, source, target in lists
+        for copy in listed
+    ]
+    words, ahead = (np.array(rows, dtype=np.int64).reshape(-1, _WORDS)[of] for rows in (begins, steps))
+    words += np.concatenate([of[:0], *numbers])[:, None] * ahead
+    counts = words.view(np.int32)[:, _COUNT]  # what is left of each copy
+    np.minimum(counts, ITEMS_OF_BLOCK, out=counts)
+    together, places = cupy.asarray(words.view(np.uint8).reshape(-1)), iter(numbers)
+    ends = [_COPY.itemsize * sum(len(next(places)) for _ in listed) for listed, _, _ in lists]
+    return [together[low:high] for low, high in pairwise(accumulate(ends, initial=0))]

@@ -17,9 +17,9 @@ from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds
 
-TURNS: Final = {"cuda": 3}
-"""Exchanges before the first look at whether points are left, for which a GPU is waited for and ranks agree, as long as
-an exchange takes; one more before each look behind it. On a finest level 3 do as a rule, elsewhere 5 to 7."""
+TURNS: Final = {"cuda": (3, 7)}
+"""Exchanges before the first look at whether points are left, on a finest level and elsewhere: as many as do as a rule.
+A GPU is waited for in a look, and ranks agree, as long as two exchanges take; one more before each look behind it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def coarse_numbers(
     origin = exchange.in_window(rows.at("origin"))
     made = engine.per_chunk(partial(_begun, salt=salt, lone=lone), rows, graph, counts, origin)
     beside()
-    turns, left = TURNS.get(engine.kernels, 1) if engine.coupled else 0, True
+    turns, left = TURNS.get(engine.kernels, (1, 1))[salt > 0] if engine.coupled else 0, True
     while left:
         for _ in range(turns):
             made = engine.per_chunk(_continued, rows, graph, made, exchange.in_window(made.at("own")))
