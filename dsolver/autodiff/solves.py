@@ -114,6 +114,7 @@ class DifferentiatedSolve:
             SETUPS.solver(self.system, values, self.arguments, transposed=transposed) as solver,
             warnings.catch_warnings(),
         ):
+            solver._session.rent.end()  # factors after some solves would give other bits to the same gradient
             if gradient:
                 warnings.simplefilter("ignore", InconsistentWarning)
             found: Any = solver.solve(b, **self.options)

@@ -36,9 +36,10 @@ def solve(
     A gradient takes one more solve, with the transpose of A. Where A is symmetric the set-up is the same. The newest
     set-up is kept (`release` frees it): the next solve with the same structure changes its matrix in place, and one
     with the same values uses it as it is. On a cluster (``client=``) every solve sets up anew. Derivatives may be
-    differentiated again, but for those in entries: PyTorch's sparse tensors pass on no second ones. `torch.func.grad`,
-    `vjp`, `jacrev` and `vmap` apply; right-hand sides that are mapped over for one A are solved together.
-    `torch.compile` leaves the solve as it is and compiles what stands around it; with ``fullgraph=True`` it refuses.
+    differentiated again, but for those in entries, which are refused: PyTorch's sparse tensors pass on no second ones.
+    `torch.func.grad`, `vjp`, `jacrev` and `vmap` apply; right-hand sides that are mapped over for one A are solved
+    together. `torch.compile` leaves the solve as it is and compiles what stands around it; with ``fullgraph=True`` it
+    refuses.
 
     Where A is singular (see `dsolver.problems.diffusion`), x has mean zero, and so has its gradient with respect to b.
     The gradient with respect to entries holds for changes that leave A's null space as it is.
@@ -111,8 +112,12 @@ def _system_of(problem: Any, kappa: Any, sigma: Any, asarray: Any) -> tuple[Para
 
 
 def _dense(device: torch.device, values: Any) -> torch.Tensor:
-    """A coefficient as a tensor on a device."""
-    made = torch.as_tensor(values, device=device)
+    """A coefficient as a tensor on a device; a constant, of NumPy or Python, as one that outlives `torch.func`."""
+    if isinstance(values, torch.Tensor):
+        made = values.to(device)
+    else:
+        with torch._C._DisableFuncTorch():  # else it is wrapped for the transform around it, and dies with that
+            made = torch.as_tensor(values, device=device)
     _check_dense("a coefficient", made)
     return made
 
@@ -188,10 +193,23 @@ class _TorchSolve(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
         x, *parameters = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[4:])
+        if isinstance(ctx.how.system, MatrixEntries) and wanted[0] and _differentiated_again(parameters[0]):
+            raise InputError(
+                "second derivatives in the entries of A are not to be had: PyTorch's sparse tensors make them zero; "
+                "take dsolver.jax.solve, or κ and σ of dsolver.problems.diffusion"
+            )
         adjoint = _TorchSolve.apply(ctx.how, not ctx.transposed, True, g.conj(), *parameters)  # of reals g itself
         left, right = (x, adjoint) if ctx.transposed else (adjoint, x)
         slopes = _slopes(ctx.how.system, parameters, wanted, left, right) if any(wanted) else [None] * len(wanted)
         return None, None, None, adjoint.conj() if ctx.needs_input_grad[3] else None, *slopes
+
+
+def _differentiated_again(values: torch.Tensor) -> bool:
+    """Whether derivatives with respect to values have a graph of their own: of PyTorch, or two of `torch.func`."""
+    functorch = torch._C._functorch
+    if not functorch.is_gradtrackingtensor(values):
+        return torch.is_grad_enabled() and values.requires_grad
+    return bool(functorch.is_gradtrackingtensor(functorch.get_unwrapped(values)))
 
 
 def _slopes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,21 @@ def test_a_sparse_tensor_in_its_entries_for_several_right_hand_sides(layout: str
     np.testing.assert_allclose(a @ solve(values, b).detach().numpy(), b.detach().numpy(), rtol=1e-10)
 
 
+def test_second_derivatives_in_entries_are_refused_as_zeros_would_come_of_them() -> None:
+    places, b = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), tensor(2, wanted=False)
+    values = torch.tensor([4.0, -1.0, -1.0, 4.0], dtype=torch.float64)
+
+    def total(values: Any) -> Any:
+        a = torch.sparse_coo_tensor(places, values, (2, 2), check_invariants=False)
+        return dsolver.torch.solve(a, b, **EXACT).sum()
+
+    once = torch.func.grad(total)(values)
+    torch.testing.assert_close(once, torch.autograd.functional.jacobian(total, values))
+    for twice in (torch.func.jacrev(torch.func.grad(total)), partial(torch.autograd.functional.hessian, total)):
+        with pytest.raises(InputError, match="second derivatives in the entries of A are not to be had"):
+            twice(values)
+
+
 def test_a_matrix_of_scipy_in_its_right_hand_side() -> None:
     a = some_matrix(6, symmetric=False)
     check(lambda b: dsolver.torch.solve(a, b, **EXACT), tensor(6))
@@ -264,6 +280,25 @@ def test_functional_derivatives_are_those_of_backward() -> None:
     torch.testing.assert_close(mapped, each, rtol=1e-9, atol=1e-12)
 
 
+def test_functional_second_derivatives_are_those_of_two_backwards() -> None:
+    problem, f = diffusion(GRID, spacing=[0.5, np.array([0.4, 0.7, 0.5]), 1.3]), tensor(*GRID, wanted=False)
+    kappa = tensor(*GRID, low=0.5, wanted=False).abs()
+
+    def energy(kappa: Any) -> Any:
+        return (dsolver.torch.solve(problem, f, kappa=kappa, **EXACT) ** 2).sum()
+
+    expected = torch.autograd.functional.hessian(energy, kappa)
+    torch.testing.assert_close(torch.func.jacrev(torch.func.grad(energy))(kappa), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_a_gradient_has_the_same_bits_however_many_solves_came_before() -> None:
+    problem, f = diffusion((8, 8, 8)), tensor(8, 8, 8)
+    first = torch.autograd.grad((dsolver.torch.solve(problem, f) ** 2).sum(), f)[0]
+    for _ in range(40):
+        last = torch.autograd.grad((dsolver.torch.solve(problem, f) ** 2).sum(), f)[0]
+    assert torch.equal(first, last)
+
+
 def test_right_hand_sides_that_are_mapped_over_are_solved_together(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[Any] = []
     called = Solver.solve
@@ -285,7 +320,7 @@ def test_right_hand_sides_that_are_mapped_over_are_solved_together(monkeypatch: 
     torch.testing.assert_close(z, torch.stack([dsolver.torch.solve(cells, f[0], kappa=k, **EXACT) for k in kappa]))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # by PyTorch's own jvp
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # by PyTorch's own jvp
 def test_forward_derivatives_are_refused() -> None:
     f = tensor(*GRID, wanted=False)
     with pytest.raises(InputError, match=r"no forward derivatives: take torch.func.vjp"):
