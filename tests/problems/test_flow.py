@@ -12,9 +12,10 @@ import pytest
 import scipy.sparse
 
 import dsolver
+from dsolver.cluster.rows import grid_rows
 from dsolver.errors import InputError
 from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
-from dsolver.matrices.checked import RowsOnGpu
+from dsolver.matrices.checked import RowsOnGpu, look_at
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
@@ -267,8 +268,16 @@ def test_slabs_make_the_rows_of_the_whole_grid(case: str, count: int) -> None:
     about: dict[str, Any] = {"bc": bc, "fixed": (where, values), "mask": mask, "spacing": sizes, "velocity": velocity}
     problem = diffusion(grid, kappa, lambda x, y, z=0.0: x + 0.0 * (y + z), **about)
     whole = flux_rows(problem)
-    parts = [flux_rows(slab_of(problem, slab, slab.arrays(problem))).of_slab(slab) for slab in slabs(problem, count)]
+    made = [(flux_rows(slab_of(problem, slab, slab.arrays(problem))), slab) for slab in slabs(problem, count)]
+    parts, look = [rows.of_slab(slab) for rows, slab in made], look_at(whole.matrix)
     assert abs(whole.matrix - scipy.sparse.vstack([part.matrix for part in parts])).max() <= 1e-13
+    looks = [grid_rows._look(rows.matrix, slab.own) for rows, slab in made]
+    assert sum(each.opened for each in looks) == look.opened
+    if grid[0] > 2 or count == 1:  # two layers that are neighbors twice have couplings that slabs look at apart
+        assert max(each.skewness for each in looks) == pytest.approx(look.skewness, rel=1e-12)
+        for name in ("positive", "dominance"):
+            total = sum(getattr(each, name) for each in looks)
+            assert total == pytest.approx(getattr(look, name), rel=1e-12, abs=1e-12)
     assert whole.right is not None
     for name in ("volumes", "right", "loose"):
         np.testing.assert_allclose(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))

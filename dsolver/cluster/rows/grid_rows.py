@@ -15,7 +15,7 @@ import numpy as np
 
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of
-from dsolver.kernels.general.look import CANCELED, Look
+from dsolver.kernels.general.look import Look
 from dsolver.matrices.checked import look_at
 from dsolver.matrices.chunks.row_block import FED
 from dsolver.matrices.composed.grids import alone_cells, as_matrix
@@ -134,23 +134,17 @@ def _slab_rows(problem: Problem, slab: Slab, names: list[str], *arrays: Any) -> 
     whole = flux_rows(slab_of(problem, slab, dict(zip(names, there, strict=True))))
     rows = whole.of_slab(slab)
     singles = int((np.diff(rows.matrix.indptr) == 1).sum())
-    return _Slab(rows=rows, look=_look(whole.matrix, rows.matrix, slab), singles=singles)
+    return _Slab(rows=rows, look=_look(whole.matrix, slab.own), singles=singles)
 
 
-def _look(whole: Any, rows: Any, slab: Slab) -> Look:
-    """Findings about a slab's rows; whole: with the layers beside it, where images of entries may lie."""
-    mirrors, diagonal = look_at(whole), rows.diagonal(slab.first * slab.layer)
-    sums, sizes = (np.asarray(each.sum(axis=1)).ravel() for each in (rows, abs(rows)))
-    around = sizes - abs(diagonal)
-    coupled = (around > 0.0) & (diagonal > 0.0)
-    a, sums_of, sizes_of, beside = (each[coupled] for each in (diagonal, sums, sizes, around))
-    return Look(
-        opened=int((abs(sums) > CANCELED * sizes).sum()),
-        unmatched=mirrors.unmatched,
-        skewness=mirrors.skewness,
-        positive=float((((sizes_of + sums_of) / 2.0 - a) / beside).sum()),
-        dominance=float((1.0 - beside / a).sum()) + int((~coupled).sum()),
-    )
+def _look(whole: Any, own: range) -> Look:
+    """Findings about a slab's own rows; images of their entries may lie in the layers beside it, which `whole` has."""
+    mirrors, bounds = look_at(whole), whole.indptr[[own.start, own.stop]]
+    entries = slice(*bounds.tolist())
+    places = whole.data[entries], whole.indices[entries], np.clip(whole.indptr, *bounds) - bounds[0]
+    found = look_at(type(whole)(places, shape=whole.shape))  # rows beside it are empty, and count as dominant
+    dominance = found.dominance - (whole.shape[0] - len(own))
+    return replace(found, unmatched=mirrors.unmatched, skewness=mirrors.skewness, dominance=dominance)
 
 
 def _matrix(made: _Slab) -> Any:

@@ -48,11 +48,11 @@ class FluxRows:
 
     def of_slab(self, slab: Slab) -> FluxRows:
         """A slab's own rows, with the numbers of the whole grid for columns."""
-        own = np.arange(slab.below * slab.layer, slab.below * slab.layer + slab.rows)
+        own = slice(slab.own.start, slab.own.stop)
         numbers = (slab.layers[:, None] * slab.layer + np.arange(slab.layer)).ravel()
         rows = self.matrix[own]
         places = (rows.data, numbers[rows.indices], rows.indptr)
-        made = import_module("scipy.sparse").csr_array(places, shape=(len(own), math.prod(slab.grid)))
+        made = import_module("scipy.sparse").csr_array(places, shape=(len(slab.own), math.prod(slab.grid)))
         made.sum_duplicates()
         right = None if self.right is None else self.right[own]
         loose, alone = self.loose[own], self.alone[own]

@@ -43,9 +43,15 @@ class Slab:
         return self.grid[1] * self.grid[2]
 
     @property
+    def own(self) -> range:
+        """Numbers of its own rows among those that come with it."""
+        first = self.below * self.layer
+        return range(first, first + (self.last - self.first) * self.layer)
+
+    @property
     def rows(self) -> int:
-        """Rows of its own."""
-        return (self.last - self.first) * self.layer
+        """Number of its own rows."""
+        return len(self.own)
 
     def arrays(self, problem: Problem) -> dict[str, Array]:
         """Its parts of a problem's arrays."""
