@@ -36,7 +36,7 @@ struct ComplexFinishes {
 
     static constexpr int HALF = WIDTH / 2;
 
-    // w r of an item, in double as of complex_step in vectors.cu.
+    // w r of an item, in double as of complex_step in complex.cu.
     DEVICE void weighted(double re, double im, long long i, double& out, double& out_im) const {
         const double w = of.first.w[i], other = wi[i];
         out = fma(w, re, -(other * im)), out_im = fma(w, im, other * re);

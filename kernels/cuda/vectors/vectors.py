@@ -1,4 +1,4 @@
-"""Vector kernels on a GPU: launches of vectors.cu on CuPy's current stream.
+"""Vector kernels on a GPU: launches of vectors.cu, complex.cu and scalars.cu on CuPy's current stream.
 
 A kernel that runs in every iteration allocates nothing, waits for nothing and copies nothing to the host once it has
 run on its device, so iterations can be captured in a CUDA graph.
@@ -31,11 +31,11 @@ ITEMS_OF_BLOCK = THREADS * 4
 TILE = 32  # items along x and z that a block of `load_turned` turns, as vectors.cu says too
 
 
-def _on_scalars(name: str) -> Callable[..., None]:
+def _on_scalars(name: str, file: str = "scalars") -> Callable[..., None]:
     """A kernel on scalars alone, as a method."""
 
     def launch(self: CudaVectors, *scalars: Array) -> None:
-        launch_early(self._function(name), (1,), (1,), scalars)
+        launch_early(self._function(name, file), (1,), (1,), scalars)
 
     return launch
 
@@ -117,7 +117,7 @@ class CudaVectors(Vectors):
 
     def complex_dot(self, x: Array, xi: Array, sign: float, y: Array, yi: Array, dot: Array, doti: Array) -> None:
         arguments = (x, xi, np.float64(sign), y, yi, np.int64(len(x)), *self.scratch.here(), dot, doti)
-        launch_early(self._function(_for("complex_dot", x, y)), *grid_of(len(x)), arguments)
+        launch_early(self._function(_for("complex_dot", x, y), "complex"), *grid_of(len(x)), arguments)
 
     def total(self, parts: Array, total: Array) -> None:
         launch_early(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
@@ -131,15 +131,16 @@ class CudaVectors(Vectors):
     def complex_axpby(
         self, sign: float, a: Array, ai: Array, x: Array, xi: Array, b: Array, bi: Array, y: Array, yi: Array
     ) -> None:
-        self.items(_for("complex_axpby", x, y), len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
+        arguments = (np.float64(sign), a, ai, x, xi, b, bi, y, yi)
+        self.items(_for("complex_axpby", x, y), len(y), *arguments, file="complex")
 
     def complex_update_x_r(self, *arrays: Array) -> None:
         size = len(arrays[2])
         arguments = (*arrays, np.int64(size), *self.scratch.here())
-        launch_early(self._function("complex_update_x_r"), *grid_of(size), arguments)
+        launch_early(self._function("complex_update_x_r", "complex"), *grid_of(size), arguments)
 
     def complex_step(self, keep: float, w: Array, wi: Array, r: Array, ri: Array, x: Array, xi: Array) -> None:
-        self.items("complex_step", len(x), np.int32(keep != 0.0), w, wi, r, ri, x, xi)
+        self.items("complex_step", len(x), np.int32(keep != 0.0), w, wi, r, ri, x, xi, file="complex")
 
     def update_x_r(self, *arrays: Array) -> None:
         size = len(arrays[0])
@@ -153,9 +154,9 @@ class CudaVectors(Vectors):
     update_p_narrowed = _on_items("update_p_narrowed")
     jacobi_step = _on_items("jacobi_step")
 
-    unscale = _on_scalars("unscale")
+    unscale = _on_scalars("unscale", "vectors")
     quotient = _on_scalars("quotient")
-    complex_quotient = _on_scalars("complex_quotient")
+    complex_quotient = _on_scalars("complex_quotient", "complex")
     rotation = _on_scalars("rotation")
     half_step = _on_scalars("half_step")
     bidiagonal_rotations = _on_scalars("bidiagonal_rotations")
@@ -205,13 +206,13 @@ class CudaVectors(Vectors):
         size = layout.size
         self._function("scaled")(*grid_of(size), (layout.row, *arguments, np.int64(size)))
 
-    def items(self, name: str, size: int, *arguments: Any) -> None:
+    def items(self, name: str, size: int, *arguments: Any, file: str = "vectors") -> None:
         """A vector kernel on so many items."""
         if size:
-            launch_early(self._function(name), *grid_of(size), (*arguments, np.int64(size)))
+            launch_early(self._function(name, file), *grid_of(size), (*arguments, np.int64(size)))
 
-    def _function(self, name: str) -> Any:
-        return kernel("vectors/vectors.cu", name, self.type_name)
+    def _function(self, name: str, file: str = "vectors") -> Any:
+        return kernel(f"vectors/{file}.cu", name, self.type_name)
 
     def sum(self, parts: Array, size: int, dot: Array) -> None:
         """dot = the sum of so many parts."""

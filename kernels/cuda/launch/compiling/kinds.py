@@ -122,8 +122,8 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
     "complex": _programs("""
         csr/look/complex.cu float64 mirror_images row_sums row_parts find_apart
         csr/look/complex.cu float64 largest_squares relax turn
-        vectors/vectors.cu float64 complex_dot complex_quotient complex_axpby complex_update_x_r
-        vectors/vectors.cu float32 complex_dot_narrowed complex_axpby_narrowed
+        vectors/complex.cu float64 complex_dot complex_quotient complex_axpby complex_update_x_r
+        vectors/complex.cu float32 complex_dot_narrowed complex_axpby_narrowed
     """),
     "hpcg": _programs("""
         hpcg/smoother.cu float64 backward backward_keep
