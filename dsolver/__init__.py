@@ -32,7 +32,8 @@ if _TYPE_CHECKING:
         RankError,
         WorkerLostError,
     )
-    from dsolver.linalg import bicgstab, cg, cgls, cocg, fcg, fgmres, gmres, lsmr, minres
+    from dsolver.least_squares.linalg import cgls, lsmr
+    from dsolver.linalg import bicgstab, cg, cocg, fcg, fgmres, gmres, minres
     from dsolver.matrices.composed.blocks import block
     from dsolver.matrices.composed.operators import operator
     from dsolver.matrices.matrix import matrix
@@ -69,7 +70,8 @@ _HOMES = {
         "RankError",
         "WorkerLostError",
     ),
-    "linalg": ("bicgstab", "cg", "cgls", "cocg", "fcg", "fgmres", "gmres", "lsmr", "minres"),
+    "least_squares.linalg": ("cgls", "lsmr"),
+    "linalg": ("bicgstab", "cg", "cocg", "fcg", "fgmres", "gmres", "minres"),
     "matrices.matrix": ("matrix",),
     "matrices.null_vectors": ("rigid_body_modes",),
     "matrices.composed.blocks": ("block",),
