@@ -21,6 +21,7 @@ from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.coarser_level import ApRows, Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
+from dsolver.multigrid.algebraic.methods import CoarseSpace
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
@@ -34,37 +35,32 @@ def coarsened(
     engine: Engine,
     rows: PerChunk,
     diagonal: PerChunk,
-    p: PerChunk,  # `SentRows` of every chunk, the rows of P
-    origin: PerChunk,  # int64 on every chunk, the finest row that each own coarse row stems from
-    near: PerChunk,
+    space: CoarseSpace,
     senders: Senders,
-    bounds: Bounds,
     *,
     reach: Senders,
-    of_transfers: Senders,  # the reach of P and R
     keep: bool = False,  # whether coarse rows will be made again of other values
     symmetric: bool = False,
-    blocks: BlockSizes | None = None,  # of A and P, where their rows come in such
-    restriction: PerChunk | None = None,  # `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ
 ) -> CoarserLevel:
     """The coarser level of one."""
-    turned: tuple[PerChunk, ...] = () if restriction is None else (restriction,)
+    p, bounds, blocks, about = space.p, space.bounds, space.blocks, (space.origin, space.near)
+    turned: tuple[PerChunk, ...] = () if space.restriction is None else (space.restriction,)
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, symmetric=symmetric, blocks=blocks)
-        made = engine.per_chunk(alone, rows, diagonal, p, origin, near, *turned)
+        made = engine.per_chunk(alone, rows, diagonal, p, *about, *turned)
         return CoarserLevel(chunks=made, partners=[()], reach=[()])
     halves = symmetric and not keep and blocks is None
     around = ghost_rows(engine, senders, p)
     ap = engine.per_chunk(partial(_ap, bounds=bounds, halves=halves, blocks=blocks), rows, diagonal, p, around, *turned)
-    around = engine.deliver(ap.at("lists"), of_transfers, (*ROWS, *ROWS, "float64"))
-    if restriction is not None:
-        turned = (asked(engine, engine.per_chunk(partial(_seen, bounds=bounds), p), of_transfers),)
+    around = engine.deliver(ap.at("lists"), space.reach, (*ROWS, *ROWS, "float64"))
+    if turned:
+        turned = (asked(engine, engine.per_chunk(partial(_seen, bounds=bounds), p), space.reach),)
     make = partial(_coarsened, bounds=bounds, keep=keep, halves=halves, blocks=blocks)
-    made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around, *turned)
+    made = engine.per_chunk(make, rows, diagonal, p, ap, *about, around, *turned)
     return CoarserLevel(
         chunks=made,
         partners=engine.partners(made.at("neighbors")),
-        reach=reach_of(of_transfers, reach, of_transfers),
+        reach=reach_of(space.reach, reach, space.reach),
         halves=halves,
     )
 

@@ -18,6 +18,7 @@ from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
 from dsolver.multigrid.algebraic.galerkin import coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
+from dsolver.multigrid.algebraic.methods import Smoothing
 from dsolver.multigrid.algebraic.options import HierarchyOptions
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
@@ -87,16 +88,55 @@ class HierarchySetup:
         return False
 
     def _descend(self) -> bool:
-        engine, options, depth = self._engine, self._options, len(self.levels)
-        if depth and len(self._bounds) == 2 and self._bounds[-1] <= options.coarse_rows:
+        engine, depth = self._engine, len(self.levels)
+        if depth and len(self._bounds) == 2 and self._bounds[-1] <= self._options.coarse_rows:
             self._add_coarsest()
             return False
-        exchange = GhostExchange(engine, self.rows.at("plan"), self._senders, self.rows)
+        level, kept = self._fine_level(depth), () if self._kept is None else self._kept.steps
+        smoothing = self._options.method.smoothing(level, kept[depth].coarse if depth < len(kept) else None)
+        late, split = self._late, smoothing.splitting
+        adding = self._put_off_adding(smoothing, level.measures)
+        if engine.coupled and not late:  # chunks exchange halos in it: at one place on all ranks, which a wait is not
+            level = replace(level, beside=adding)
+        self._later.put_off_last(self._waiting)
+        if kept:
+            self._catch_up()
+            return self._descend_again(kept, level.measures.at("diagonal"))
+        space = self._options.method.coarse_space(level, smoothing)
+        if space is None:
+            return False
+        diagonal = level.measures.at("diagonal")
+        del level, adding  # and what nothing but coarse points follows from
+        self._tidy()
+        sizes = self._ask_ahead(space.p, space.bounds)
+        symmetric, keep = self._symmetric, self._reuse is not None
+        made = coarsened(
+            engine, self.rows, diagonal, space, self._senders, reach=self._reach, keep=keep, symmetric=symmetric
+        )
+        if not late:
+            self._catch_up()
+        again = Again(products=made.chunks.at("products") if keep else None, restricted=made.partners)
+        waits = self._waits and sizes is None and not late
+        if self._grid is not None:
+            made = self._grid.rows.transfer(made, space.reach, space.bounds)
+        rows = self._options.gathered_rows
+        place, parts = place_of(engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=rows)
+        coarse, halves = made.chunks.at("coarse"), made.halves
+        store = (made, place, parts, space.bounds, again, sizes, None if split is None else split.coarse)
+        storing = storing_of(self._view, self._layout, self._above + depth, *store)
+        step = Deferred(storing) if waits else self._put_off(storing, first=True)
+        del storing, space, made, store, sizes, smoothing, split  # R and P in float64 end with their storing
+        self._coarsen(depth, place, coarse, step, last=waits, halves=halves)
+        return True
+
+    def _fine_level(self, depth: int) -> FineLevel:
+        """The level that is next. InputError: the first one has a bad diagonal."""
+        engine, exchange = self._engine, GhostExchange(self._engine, self.rows.at("plan"), self._senders, self.rows)
         measures = measured(engine, self.rows) if self._measures is None else self._measures
         self._measures = None
         if not (depth or self._positive):
             check_diagonal(wrong_diagonals(engine, measures))
-        level = FineLevel(
+        return FineLevel(
             engine=engine,
             rows=self.rows,
             exchange=exchange,
@@ -106,62 +146,14 @@ class HierarchySetup:
             depth=depth,
             measures=measures,
         )
-        kept = () if self._kept is None else self._kept.steps
-        smoothing = options.method.smoothing(level, kept[depth].coarse if depth < len(kept) else None)
-        late = self._late
-        split = smoothing.splitting
-        if split is None:
-            add = partial(self._add, NextLevel.smoothed, smoothing, measures.at("share"), options.smoother)
+
+    def _put_off_adding(self, smoothing: Smoothing, measures: PerChunk) -> Deferred[None]:
+        """Put off adding the level that is next, with its smoother."""
+        if smoothing.splitting is None:
+            add = partial(self._add, NextLevel.smoothed, smoothing, measures.at("share"), self._options.smoother)
         else:
-            add = partial(self._add, NextLevel.swept_in_turns, split.coarse)
-        adding = self._later.put_off(add, None if engine.coupled else self._waiting)
-        if engine.coupled and not late:  # chunks exchange halos in it: at one place on all ranks, which a wait is not
-            level = replace(level, beside=adding)
-        self._later.put_off_last(self._waiting)
-        if kept:
-            self._catch_up()
-            return self._descend_again(kept, measures.at("diagonal"))
-        space = options.method.coarse_space(level, smoothing)
-        if space is None:
-            return False
-        diagonal = measures.at("diagonal")
-        del level, measures, exchange  # and what nothing but coarse points follows from
-        self._tidy()
-        sizes = self._ask_ahead(space.p, space.bounds)
-        made = coarsened(
-            engine,
-            self.rows,
-            diagonal,
-            space.p,
-            space.origin,
-            space.near,
-            self._senders,
-            space.bounds,
-            reach=self._reach,
-            of_transfers=space.reach,
-            keep=self._reuse is not None,
-            symmetric=self._symmetric,
-            blocks=space.blocks,
-            restriction=space.restriction,
-        )
-        if not late:
-            self._catch_up()
-        products = None if self._reuse is None else made.chunks.at("products")
-        again = Again(products=products, restricted=made.partners)
-        waits = self._waits and sizes is None and not late
-        if self._grid is not None:
-            made = self._grid.rows.transfer(made, space.reach, space.bounds)
-        place, parts = place_of(
-            engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
-        )
-        coarse, halves = made.chunks.at("coarse"), made.halves
-        coarse_points = None if split is None else split.coarse
-        store = (made, place, parts, space.bounds, again, sizes, coarse_points)
-        storing = storing_of(self._view, self._layout, self._above + depth, *store)
-        step = Deferred(storing) if waits else self._put_off(storing, first=True)
-        del storing, space, made, store, sizes, smoothing, split  # R and P in float64 end with their storing
-        self._coarsen(depth, place, coarse, step, last=waits, halves=halves)
-        return True
+            add = partial(self._add, NextLevel.swept_in_turns, smoothing.splitting.coarse)
+        return self._later.put_off(add, None if self._engine.coupled else self._waiting)
 
     def _descend_again(self, steps: Sequence[KeptLevel], diagonal: PerChunk) -> bool:
         """Make the coarser level with the P and R that there are; whether there is one."""
