@@ -1,6 +1,8 @@
 """Coefficients of a diffusion problem, and sets of its cells, as they are given: numbers, arrays and functions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -35,11 +37,6 @@ def check_numbers(numbers: Mapping[str, Any]) -> None:
         elif not (np.isfinite(value) and value >= (0.0 if called == SIGMA else LEAST_KAPPA)):
             least = "not negative" if called == SIGMA else f"> 0, {LEAST_KAPPA:g} or more"
             raise InputError(f"{called} must be finite and {least}, not {value}")
-
-
-def holds_complex(value: Any) -> bool:
-    """Whether a number, or an array's type, is complex."""
-    return isinstance(value, complex) or np.dtype(getattr(value, "dtype", np.float64)).kind == "c"
 
 
 def diagonal_and_cross(space: Embedding, kappa: Any) -> tuple[Any, list[Any]]:
@@ -132,16 +129,31 @@ def _axes_beside(name: str, shape: tuple[int, ...], space: Embedding) -> str:
     return ""
 
 
-def sort_by_kind(
-    name: str, value: Any, numbers: dict[str, Any], arrays: dict[str, Any], functions: dict[str, Callable[..., Any]]
-) -> None:
-    """Put a coefficient to its kind."""
-    if isinstance(value, Number) or getattr(value, "shape", None) == ():
-        numbers[name] = float_of(value) if isinstance(value, Real) or not np.iscomplexobj(value) else complex(value)
-    elif hasattr(value, "shape"):
-        arrays[name] = value
-    else:
-        functions[name] = value
+@dataclass(frozen=True)
+class Kinds:
+    """Coefficients by their kinds."""
+
+    numbers: dict[str, Any]
+    arrays: dict[str, Any]
+    functions: dict[str, Callable[..., Any]]
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[str, Any]]) -> Kinds:
+        """Coefficients with their names; None is none."""
+        found = cls({}, {}, {})
+        for name, value in named:
+            if isinstance(value, Number) or getattr(value, "shape", None) == ():
+                is_real = isinstance(value, Real) or not np.iscomplexobj(value)
+                found.numbers[name] = float_of(value) if is_real else complex(value)
+            elif value is not None:
+                (found.arrays if hasattr(value, "shape") else found.functions)[name] = value
+        return found
+
+    @property
+    def complex(self) -> bool:
+        """Whether a number, or an array's type, is complex."""
+        of_numbers = any(isinstance(value, complex) for value in self.numbers.values())
+        return of_numbers or any(np.dtype(getattr(v, "dtype", np.float64)).kind == "c" for v in self.arrays.values())
 
 
 def left_out(space: Embedding, mask: Any, active: Any) -> Any:

@@ -1,6 +1,6 @@
 """Diffusion with coefficients and boundary conditions, on cells."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from dsolver.problems.boundaries.boundary import Boundary, boundary_of, other_va
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, agreed, centers_of
 from dsolver.problems.diffusion_problem import coefficients
-from dsolver.problems.diffusion_problem.coefficients import Coefficient
+from dsolver.problems.diffusion_problem.coefficients import Coefficient, Kinds
 from dsolver.problems.diffusion_problem.spacing import cells_of
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import SCHEMES, UPWIND, Diffusion
@@ -176,30 +176,16 @@ def _diffusion(
     velocity: Sequence[Any],
     scheme: str,
 ) -> Problem:
-    grid = space.grid
-    numbers: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
-    functions: dict[str, Callable[..., Any]] = {}
+    grid, mask, fixed = space.grid, others[MASK] is not None, others[FIXED] is not None
     fields = (KAPPA[0], KAPPA[1], KAPPA[2]) if len(axes) == 3 else ("kappa", "kappa", "kappa")
-    mask, fixed = (others[called] is not None for called in (MASK, FIXED))
-    for called, value in [*zip(fields, axes, strict=False), *others.items()]:
-        if value is not None:
-            coefficients.sort_by_kind(called, value, numbers, arrays, functions)
+    found = Kinds.of([*zip(fields, axes, strict=False), *others.items()])
+    beside, is_complex = Kinds.of(zip(CROSS, cross, strict=False)), boundary.has_complex or found.complex
+    numbers, flow = found.numbers, tuple(value if isinstance(value, float) else None for value in velocity)
     held = numbers.pop(HELD, None)
     if not (held is None or np.isfinite(held)):
         raise InputError(f"the values of fixed must be finite numbers, not {in_a_line(others[HELD])}")
     coefficients.check_numbers(numbers)
-    is_complex = boundary.has_complex or any(
-        coefficients.holds_complex(v) for v in (held, *numbers.values(), *arrays.values())
-    )
-    flow = tuple(value if isinstance(value, float) else None for value in velocity)
-    arrays |= {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
-    beside: dict[str, Any] = {}
-    for called, value in zip(CROSS, cross, strict=False):
-        coefficients.sort_by_kind(called, value, beside, arrays, functions)
-    if cross and (
-        flow or is_complex or any(coefficients.holds_complex(v) for v in (*beside.values(), *map(arrays.get, CROSS)))
-    ):
+    if cross and (flow or is_complex or beside.complex):
         raise InputError(
             "kappa is a full tensor, which must be real and goes with no velocity= or complex values: leave these out"
         )
@@ -212,13 +198,14 @@ def _diffusion(
         mask=mask,
         fixed=fixed,
         held=held,
-        cross=tuple(beside.get(called) for called in CROSS) if cross else (),
+        cross=tuple(beside.numbers.get(called) for called in CROSS) if cross else (),
         velocity=flow,
         scheme=scheme,
         cells=cells,
         boundary=boundary,
-        functions=functions,
+        functions=found.functions | beside.functions,
     )
+    carried = {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
     return Problem(
         name=name,
         grid=grid,
@@ -228,7 +215,7 @@ def _diffusion(
         periodic=wrapping(grid, boundary.periodic),
         singular=_constants_solve(boundary, numbers.get(SIGMA), masked=mask, fixed=fixed),
         rule=rule,
-        coefficients=arrays,
+        coefficients=found.arrays | carried | beside.arrays,
         complex=is_complex,
         asymmetry="a flow carries u" if flow else "",
     )
