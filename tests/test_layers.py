@@ -69,7 +69,7 @@ ALLOWED = {
 MOST_FILES = 14
 #: Lines of a module that a reader can still take in, but where its first line says that it is a table of operations.
 MOST_LINES = 300
-#: The modules of dsolver that lie in no package: all are public, but `__main__` and `dask_types`.
+#: The modules of dsolver that lie in no package.
 FLAT = {
     "__main__",
     "api",

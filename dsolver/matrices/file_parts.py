@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dsolver.errors import check_real
 from dsolver.matrices.canonical import checked_arrays, imported
 from dsolver.matrices.files.entries import Entries, joined
-from dsolver.matrices.files.market import MarketHeader, market_header
+from dsolver.matrices.files.matrix_market import MarketHeader, market_header
 from dsolver.matrices.files.npz import npz_part, npz_pointers
 from dsolver.matrices.files.petsc import PetscLayout
 from dsolver.matrices.files.reading import reading

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import compressed, imported
 from dsolver.matrices.files.harwell_boeing import ENDING, harwell_boeing
-from dsolver.matrices.files.market import market_matrix, market_vectors
 from dsolver.matrices.files.matlab import matlab_matrix
+from dsolver.matrices.files.matrix_market import market_matrix, market_vectors
 from dsolver.matrices.files.npz import npz_matrix
 from dsolver.matrices.files.petsc import petsc_matrix
 from dsolver.matrices.files.reading import reading

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
+from dsolver.kernels.general.selection import FormatName
 from dsolver.matrices.checked import RowsOnGpu, backend_of, on_host, to_gpu
 from dsolver.matrices.chunks.plan import Cutter, planned, reordered
 from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts
@@ -21,7 +22,7 @@ from dsolver.problems.problem import Problem
 
 Order = Literal["rcm"]  # order of the rows in each chunk, by name: reverse Cuthill-McKee
 PartitionName = Literal["rows", "graph"]
-Formats = Literal["slices", "blocks", "octets", "chunks", "rows", "measure"]
+Formats = Literal[FormatName, "measure"]
 """Formats by name, and "measure" for the fastest one."""
 
 

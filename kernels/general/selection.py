@@ -1,12 +1,12 @@
 """Formats for the rows of a chunk: by their statistics, by name, or one of some that are measured."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 from dsolver.kernels.formats.choice import EVEN, LATTICE, Choice, cpu_choice, gpu_choice
 from dsolver.kernels.formats.statistics import STRETCH, Statistics
 
-NAMES: Final = ("slices", "blocks", "octets", "chunks", "rows")
+FormatName = Literal["slices", "blocks", "octets", "chunks", "rows"]
 """Formats as people name them: slices of blocks have a name of their own."""
 MEASURE: Final = "measure"  # in place of a format's name: whichever is fastest
 HALF: Final = 0.5  # fill from which blocks are worth a measurement
@@ -21,8 +21,8 @@ def chosen(formats: str | None, known: Statistics, *, gpu: bool) -> Choice:
     rule = gpu_choice(known) if gpu else cpu_choice(known)
     if formats is None:
         return rule
-    if formats not in NAMES:
-        raise ValueError(f"there is no format {formats!r}: choose one of {', '.join(NAMES)}")
+    if formats not in get_args(FormatName):
+        raise ValueError(f"there is no format {formats!r}: choose one of {', '.join(get_args(FormatName))}")
     if gpu and formats == "octets":
         raise ValueError("octets are a format for CPUs: slices are what suits a GPU")
     if formats == ("blocks" if rule.block > 1 else rule.name):

@@ -17,7 +17,7 @@ import scipy.sparse
 import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.canonical import check_form, compressed
-from dsolver.matrices.files import market
+from dsolver.matrices.files import matrix_market
 from dsolver.matrices.files.lines import Kind, checked_lines
 from dsolver.matrices.io import read_matrix, read_vectors
 
@@ -332,7 +332,7 @@ def test_a_long_text_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     path = mtx(tmp_path, f"{HEAD} real symmetric\n%\n299 299 {len(rows)}\n{text}")
     whole = read_matrix(path)
     assert (whole.diagonal() == np.array(rows) + 0.5).all()
-    monkeypatch.setattr(market, "AT_ONCE", 100)
+    monkeypatch.setattr(matrix_market, "AT_ONCE", 100)
     assert same(read_matrix(path), whole)
     path.write_text(path.read_text().replace("\n250 ", "\n250,"))
     with pytest.raises(InputError, match=r"Line 253: .* not '250,250 250.5'"):
