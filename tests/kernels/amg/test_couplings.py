@@ -70,9 +70,9 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     ghosts = np.r_[0:below, below + a.size : size]
     state[ghosts] = np.resize([UNDECIDED, FINE, UNDECIDED, COARSE, FINE], len(ghosts))
     its_a, its_bits, its_state = there(a, bits, state)
-    own, left, last = its_state[below : below + a.size], -1, a.size
+    own, left, last, opened = its_state[below : below + a.size], -1, a.size, None
     while left != last:  # a turn is a few rounds
-        opened = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state, again=left >= 0)
+        opened = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state, opened)
         last, (left, coarse, before) = left, on_gpu.counted(own, opened)
     assert left == len(pmis.settle(a, below, bits, key, origin, state, TEAM).points)
     assert (left > 0) == (below > 0)

@@ -27,12 +27,11 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     shared,
 )
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers
-from dsolver.multigrid.algebraic.classical.interpolation import interpolated
+from dsolver.multigrid.algebraic.classical.interpolation import interpolation
 from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sent
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, begun_lists, ghost_rows, sent
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
@@ -62,6 +61,14 @@ class SecondGraph:
     seen: Seen
 
 
+@dataclass(frozen=True, kw_only=True)
+class TwoStages:
+    """A chunk's rows of P₁ and of P₂."""
+
+    first: DistributedRows
+    second: SentRows
+
+
 def aggressive(
     level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int, couplings: Couplings
 ) -> tuple[PerChunk, Bounds, PerChunk] | None:
@@ -79,15 +86,13 @@ def aggressive(
     engine, found = level.engine, _second_pass(level, bits, numbers, bounds, couplings)
     if found is None:
         return None
-    fewer, bounds_left, points, left = found
+    fewer, bounds_left, chosen, points, left = found
     make = partial(_to_fewer, bounds=bounds_left)
     among = shared(level, engine.per_chunk(make, level.rows, bits, fewer, couplings.own, left))
-    p2 = interpolated(level, bits, most, among, points)
-    p1 = engine.per_chunk(_tight, interpolated(level, bits, most, couplings))
-    reach = reach_of(level.reach, level.reach)
-    wanted = asked(engine, engine.per_chunk(partial(_columns, bounds=bounds), p1), reach)
-    around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), reach, ROWS)
-    p = engine.per_chunk(partial(_product, most=most), level.rows, p1, p2, around)
+    both = partial(_stages, most=most)
+    stages = engine.per_chunk(both, level.rows, bits, couplings.around, among.around, chosen, points)
+    around = ghost_rows(engine, reach_of(level.reach, level.reach), stages.at("second"))
+    p = engine.per_chunk(partial(_product, most=most), level.rows, stages, around)
     return fewer, bounds_left, p
 
 
@@ -101,25 +106,24 @@ def _on_lines(level: FineLevel, bounds: Bounds, couplings: Couplings) -> bool:
 
 def _second_pass(
     level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, couplings: Couplings
-) -> tuple[PerChunk, Bounds, PerChunk, PerChunk] | None:
+) -> tuple[PerChunk, Bounds, PerChunk, PerChunk, PerChunk] | None:
     """The coarse points that a second pass leaves; None where these are too many.
 
     Returns:
-        numbers and bounds of the points that are left, the rows of the level that the first pass's points are, and of
-        these, in their own windows, the numbers of those that are left.
+        numbers and bounds of the points that are left; the rows of the level that the first pass's points are, these as
+        rows, and, in their own windows, the numbers of those that are left.
     """
     engine, rows = level.engine, level.rows
     make = partial(_second_graph, bounds=bounds)
     second = engine.per_chunk(make, rows, bits, numbers, couplings.around)
     reach = reach_of(level.reach, level.reach)
     points = engine.per_chunk(partial(_points, bounds=bounds), second, asked(engine, second.at("seen"), reach))
-    among = GhostExchange(engine, points.at("plan"), reach, points)
-    graph = second.at("graph")
+    among, graph = GhostExchange(engine, points.at("plan"), reach, points), second.at("graph")
     left, bounds_left = coarse_numbers(engine, points, graph, among, SALT + level.depth, lone=UNDECIDED)
     if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    return level.exchange.in_window(own), bounds_left, second.at("points"), left
+    return level.exchange.in_window(own), bounds_left, second.at("points"), points, left
 
 
 def _count(_: Backend, __: int, couplings: CoarseCouplings) -> float:
@@ -154,14 +158,13 @@ def _second_graph(
     (first, last), own = own_bounds(bounds, number), window.own_of(numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(rows.matrix, chosen, window.below, bits, coupled.places, around.matrix, around.window.size, PATHS)
-    made = DistributedRows(window=around.window, matrix=found).tight(amg)
     among, leads = amg.leads(found.start, found.values)
     return SecondGraph(
-        matrix=made.matrix._replace(values=found.values[:0]),
+        matrix=found._replace(values=found.values[:0]),
         graph=StrongCouplings(bits=among, counts=leads),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
-        seen=Seen.of(bounds, made.window),
+        seen=Seen.of(bounds, around.window),
     )
 
 
@@ -180,33 +183,29 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
     return backend.amg.through(own, points.window.first, kept)
 
 
-def _tight(backend: Backend, _: int, rows: DistributedRows) -> DistributedRows:
-    return rows.tight(backend.amg)
-
-
-def _columns(_: Backend, __: int, p: DistributedRows, *, bounds: Bounds) -> Seen:
-    """The coarse points of the first pass that own rows of P₁ read."""
-    return Seen.of(bounds, p.window)
-
-
-def _answers(backend: Backend, number: int, p: DistributedRows, wanted: Messages, *, bounds: Bounds) -> Messages:
-    """Rows of P₂ for the chunks that want them."""
-    first = own_bounds(bounds, number)[0]
-    return {reader: p.rows(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
-
-
-def _product(
+def _stages(
     backend: Backend,
     number: int,
     rows: LevelRows,
-    p1: DistributedRows,
-    p2: DistributedRows,
-    around: Messages,
+    bits: Any,
+    all_: CouplingsAround,
+    fewer: CouplingsAround,
+    chosen: I64,
+    points: LevelRows,
     *,
     most: int,
+) -> TwoStages:
+    """Rows of P₂, which others are sent, and of P₁, for which a device is waited for once, too."""
+    second = interpolation(backend, number, rows, bits, fewer, chosen, most=most)
+    lists = begun_lists(backend.amg, points, second)
+    first = interpolation(backend, number, rows, bits, all_, most=most)
+    return TwoStages(first=first, second=SentRows(rows=second, lists=lists()))
+
+
+def _product(
+    backend: Backend, number: int, rows: LevelRows, stages: TwoStages, around: Messages, *, most: int
 ) -> SentRows:
-    """Rows of P₁ P₂."""
-    amg = backend.amg
-    whole = p2.among(amg, *around_it(number, around))
-    found = amg.kept_product(p1.matrix, whole.matrix, whole.window.size, most)
-    return sent(amg, rows, DistributedRows(window=whole.window, matrix=found), tight=True)
+    """Rows of P₁ P₂: P₁ has the window of the first pass's points, of which all rows of P₂ are here."""
+    amg, p2 = backend.amg, stages.second.rows.among(backend.amg, *around_it(number, around))
+    found = amg.kept_product(stages.first.matrix, p2.matrix, p2.window.size, most)
+    return sent(amg, rows, DistributedRows(window=p2.window, matrix=found), tight=True)

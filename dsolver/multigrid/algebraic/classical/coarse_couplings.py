@@ -52,16 +52,17 @@ def couplings_to(
     """The `Couplings` of a level.
 
     `every`: whether couplings are wanted in both directions, which values tell: see
-    `dsolver.kernels.cpu.amg.couplings.coded`.
+    `dsolver.kernels.cpu.amg.couplings.coded`. Their window has nothing but their columns then, which others are asked
+    for.
     """
     make = partial(coarse_couplings, bounds=bounds, every=every)
-    return shared(level, level.engine.per_chunk(make, level.rows, bits, numbers))
+    return shared(level, level.engine.per_chunk(make, level.rows, bits, numbers), tight=every)
 
 
-def shared(level: FineLevel, own: PerChunk) -> Couplings:
-    """The `Couplings` of a level, of the `CoarseCouplings` of every chunk."""
-    engine = level.engine
-    return Couplings(own=own, around=engine.per_chunk(_around, own, ghost_rows(engine, level.senders, own)))
+def shared(level: FineLevel, own: PerChunk, *, tight: bool = False) -> Couplings:
+    """The `Couplings` of a level, of the `CoarseCouplings` of every chunk; tight: as of `Window.joined_with`."""
+    engine, make = level.engine, partial(_around, tight=tight)
+    return Couplings(own=own, around=engine.per_chunk(make, own, ghost_rows(engine, level.senders, own)))
 
 
 def coarse_couplings(
@@ -70,19 +71,21 @@ def coarse_couplings(
     """The `CoarseCouplings` of a chunk; arguments as of `couplings_to`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
-    coarse = Deferred(partial(coarse_points, amg, bounds, number, window, numbers))
+    coarse = Deferred(partial(coarse_points, amg, bounds, number, window, numbers, tight=every))
     places = Deferred(lambda: coarse_places(amg, coarse(), numbers, names))
     found = amg.coarse_couplings(rows.matrix, bits, states, window.below, places, every=every, loose=window.whole)
     made = sent(amg, rows, DistributedRows(window=coarse(), matrix=found))
     return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places())
 
 
-def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
-    """The window of the coarse points among those of a window, or of all coarse points."""
+def coarse_points(
+    amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64, *, tight: bool = False
+) -> Window:
+    """The window of the coarse points among those of a window, or of all coarse points unless it is tight."""
     if window.whole:
         return window_of(amg, bounds, number, numbers)
     first, last = own_bounds(bounds, number)
-    if amg.sees_all(bounds[-1]):
+    if not tight and amg.sees_all(bounds[-1]):
         return Window.of_all(first, last - first, bounds[-1], numbers)
     ghosts, lower = amg.numbered_ghosts(numbers, window.rows, window.below)
     return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
@@ -93,8 +96,8 @@ def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: npt.NDAr
     return names if coarse.whole else coarse.places(amg, numbers)
 
 
-def _around(backend: Backend, number: int, own: CoarseCouplings, around: Messages) -> CouplingsAround:
-    rows = own.rows.among(backend.amg, *around_it(number, around))
+def _around(backend: Backend, number: int, own: CoarseCouplings, around: Messages, *, tight: bool) -> CouplingsAround:
+    rows = own.rows.among(backend.amg, *around_it(number, around), tight=tight)
     places = own.places
     if rows.window is not own.rows.window:
         places = coarse_places(backend.amg, rows.window, own.numbers, own.places)

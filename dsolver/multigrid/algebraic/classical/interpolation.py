@@ -16,17 +16,15 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64
 
 
-def interpolated(
-    level: FineLevel, bits: PerChunk, most: int, couplings: Couplings, points: PerChunk | None = None
-) -> PerChunk:
-    """The rows of P of every chunk, `DistributedRows`, at most so many entries each; points: own ones if not all."""
-    wanted = () if points is None else (points,)
-    return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around, *wanted)
+def interpolated(level: FineLevel, bits: PerChunk, most: int, couplings: Couplings) -> PerChunk:
+    """The rows of P of every chunk, `DistributedRows`, at most so many entries each."""
+    return level.engine.per_chunk(partial(interpolation, most=most), level.rows, bits, couplings.around)
 
 
-def _interpolated(
+def interpolation(
     backend: Backend, _: int, rows: LevelRows, bits: Any, near: CouplingsAround, points: I64 | None = None, *, most: int
 ) -> DistributedRows:
+    """A chunk's rows of P; points: own ones if not all."""
     seen, amg = near.rows, backend.amg
     p = amg.interpolation(
         rows.matrix, points, bits, near.states, rows.window.below, seen.matrix, near.places, seen.window.size, most

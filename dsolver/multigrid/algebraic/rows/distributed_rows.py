@@ -97,11 +97,11 @@ class DistributedRows:
         """int64, the rows of a few entries."""
         return np.searchsorted(self.matrix.start[1:], entries, side="right")
 
-    def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows]) -> Self:
-        """The rows between those that have come from other chunks."""
+    def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows], *, tight: bool = False) -> Self:
+        """The rows between those that have come from other chunks; tight: as of `Window.joined_with`."""
         if not before and not after:
             return self
-        window = self.window.joined_with(amg, [part.columns for part in (*before, *after)])
+        window = self.window.joined_with(amg, [part.columns for part in (*before, *after)], tight=tight)
         matrix = amg.stacked(
             [part.csr for part in before], self.matrix, [part.csr for part in after], self.window, window
         )

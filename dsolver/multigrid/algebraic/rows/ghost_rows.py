@@ -6,6 +6,7 @@ from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -21,9 +22,15 @@ class SentRows:
 
 def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool = False) -> SentRows:
     """Rows with messages for those that have them as ghosts; tight: their window has nothing but their columns."""
-    parts = [(to, amg.begun_selection(own.matrix, wanted)) for to, wanted in rows.plan.sends]
+    lists = begun_lists(amg, rows, own)
     made = own.tight(amg) if tight else own
-    return SentRows(rows=made, lists={to: Rows.at(amg, part(), own.window).message for to, part in parts})
+    return SentRows(rows=made, lists=lists())
+
+
+def begun_lists(amg: AmgKernels, rows: LevelRows, own: DistributedRows) -> Deferred[Messages]:
+    """Messages of rows for those that have them as ghosts. A device is waited for when it is called."""
+    parts = [(to, amg.begun_selection(own.matrix, wanted)) for to, wanted in rows.plan.sends]
+    return Deferred(lambda: {to: Rows.at(amg, part(), own.window).message for to, part in parts})
 
 
 def sent_rows(engine: Engine, rows: PerChunk, own: PerChunk) -> PerChunk:

@@ -133,12 +133,12 @@ class Window:
     def _before(self) -> dict[Bounds, list[int]]:
         return {}
 
-    def joined_with(self, amg: AmgKernels, seen: Sequence[I64]) -> Self:
-        """The window that sees the numbers of some arrays, too, or all that there are: itself if it does already."""
+    def joined_with(self, amg: AmgKernels, seen: Sequence[I64], *, tight: bool = False) -> Self:
+        """The window that sees the numbers of some arrays, too: itself if it does already; all, unless it is tight."""
         if not seen or self.size == self.end:
             return self
         first, rows = self.first, self.rows
-        if amg.sees_all(self.end):
+        if not tight and amg.sees_all(self.end):
             return Window.of_all(first, rows, self.end, self.ghosts)
         ghosts, lower = amg.ghosts([self.ghosts, *seen], first, first + rows, self.end)
         return self if len(ghosts) == len(self.ghosts) else replace(self, ghosts=ghosts, lower=lower)
