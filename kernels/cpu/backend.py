@@ -35,7 +35,7 @@ class CpuBackend(Backend):
         self.layouts = CpuLayoutSetup(np, SLICE)
         self.lattice = CpuLattice(self.vectors.team)
         self.amg = AmgKernels(self.vectors.team)
-        self.dense = DenseSetup(self.dtype, CpuInverse, eliminate, multiply)
+        self.dense = DenseSetup(self.dtype, CpuInverse.by_columns, eliminate, multiply)
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)
         self.complex_rows = ComplexRows(self.vectors.team)

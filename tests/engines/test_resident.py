@@ -134,7 +134,7 @@ def peak(program: Solve) -> int:
 
 
 def test_a_rank_without_peers_stops_between_iterations() -> None:
-    """A step of one chunk, whose calls are recorded while it runs once: then they are called until the user leaves."""
+    """A step of one chunk whose calls are recorded: they are called in its place until the user leaves or they go."""
     spec = spec_of(16, (1, 1, 1))
     engine, ran = ResidentEngine(spec.partition, "cpu"), []
     program = Solve(engine, spec)
@@ -153,7 +153,34 @@ def test_a_rank_without_peers_stops_between_iterations() -> None:
     with pytest.raises(PeerError, match="the user left"):
         engine.repeat(step, 1000, (sums,), leave)
     assert engine.read(sums) == (5.0 * count,)
+    assert len(ran) == 1
+    engine.forget()
+    engine.replay(step)
+    assert engine.read(sums) == (6.0 * count,)
     assert len(ran) == 2
+
+
+def test_a_step_that_fails_is_not_recorded_and_one_within_another_is_a_part_of_it() -> None:
+    spec = spec_of(16, (1, 1, 1))
+    engine = ResidentEngine(spec.partition, "cpu")
+    a, b, fails = engine.scalar(2.0), engine.scalar(0.0), [True, False]
+
+    def inner() -> None:
+        engine.assign(b, a)
+
+    def outer() -> None:
+        engine.replay(inner)
+        engine.set(a, 3.0)
+        if fails and fails.pop(0):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        engine.repeat(outer, 1, (b,))
+    engine.replay(inner)
+    assert engine.read(b) == (3.0,)
+    engine.set(a, 2.0)
+    assert engine.repeat(outer, 3, (b,)) == [(2.0,), (3.0,), (3.0,)]
+    assert not fails
 
 
 def test_steps_are_measured_where_that_is_asked_for() -> None:

@@ -21,6 +21,7 @@ from dsolver.engines.eager.handles import (
     item_of,
     items_of,
 )
+from dsolver.engines.eager.recorded_calls import CallRecorder
 from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
 from dsolver.engines.partners import check_expected, mutual
 from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
@@ -40,12 +41,11 @@ TOGETHER: Final = 64  # scalars of an allocation: one copy brings them to the ho
 
 
 class TimerSlot:
-    """The timer of an engine and its views, the spans of the last step that was measured, and the calls of a step."""
+    """The timer of an engine and its views, and the spans of the last step that was measured."""
 
     def __init__(self) -> None:
         self.timer: Timer = NO_TIMER
         self.spans: list[Span] = []
-        self.calls: list[tuple[Callable[..., None], Sequence[Any]]] | None = None  # where they are recorded
 
 
 class ScalarRoom:
@@ -86,6 +86,7 @@ class EagerEngine(Engine):
         self._kernels: Backend | Batched = backend
         self._width = 1
         self._timer_slot = TimerSlot()
+        self._calls = CallRecorder()
         self._room = ScalarRoom()
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
@@ -171,7 +172,7 @@ class EagerEngine(Engine):
 
     def alone(self, grid: Triple) -> "EagerEngine":
         made = EagerEngine(Partition(grid), self.backend, owned=self.owned[:1])
-        made._timer_slot = self._timer_slot
+        made._timer_slot, made._calls = self._timer_slot, self._calls
         return made._view(self.backend, self.width)
 
     def shared(self, x: Field) -> EagerField:
@@ -185,7 +186,7 @@ class EagerEngine(Engine):
             return
         call = self._kernels.kernel(kernel.name)
         for number in self.owned:
-            self._do(call, *[item_of(operand, number) for operand in operands])
+            self._calls.call(call, *[item_of(operand, number) for operand in operands])
 
     def run_after(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
         assert isinstance(halo, EagerHalo)
@@ -208,13 +209,7 @@ class EagerEngine(Engine):
         measured = self.timer.kernel(kernel, operands)
         for number in self.owned:
             with measured(number):
-                self._do(call, *(c[number] if isinstance(c, dict) else c for c in columns))
-
-    def _do(self, call: Callable[..., None], *operands: Any) -> None:
-        """Call a function of arrays, and record that where a step is recorded."""
-        call(*operands)
-        if self._timer_slot.calls is not None:
-            self._timer_slot.calls.append((call, operands))
+                self._calls.call(call, *(c[number] if isinstance(c, dict) else c for c in columns))
 
     def exchange(self, x: Field, halo: Halo) -> None:
         assert isinstance(x, EagerField)
@@ -238,24 +233,24 @@ class EagerEngine(Engine):
         for own, gathered, value in zip(*map(self._columns, (parts.own, parts.gathered, out.value)), strict=True):
             if alone:
                 with self.timer.span("inner", "total"):
-                    self._do(self.backend.vectors.total, own, value)
+                    self._calls.call(self.backend.vectors.total, own, value)
             else:
                 with self.timer.span("reduce", "total"):
                     self.transport.total(own, gathered, value, self.backend.vectors.total)
 
     def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
         with self.timer.span("inner", kernel.name):
-            self._do(self._kernels.kernel(kernel.name), *map(items_of, scalars))
+            self._calls.call(self._kernels.kernel(kernel.name), *map(items_of, scalars))
 
     def assign(self, out: Scalar, value: Scalar) -> None:
         assert isinstance(out, EagerScalar)
         assert isinstance(value, EagerScalar)
         with self.timer.span("inner", "assign"):
-            self._do(out.value.__setitem__, slice(None), value.value)
+            self._calls.call(out.value.__setitem__, slice(None), value.value)
 
     def set(self, out: Scalar, value: float) -> None:
         assert isinstance(out, EagerScalar)
-        self._do(out.value.fill, value)
+        self._calls.call(out.value.fill, value)
 
     def arrays_of(self, scalars: Sequence[Scalar]) -> list[Any]:
         """The (1,) arrays that hold scalars, one for each column of each."""
@@ -331,37 +326,29 @@ class EagerEngine(Engine):
         return mutual(items_of(named), len(self.partition))
 
     def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
-        samples, run = [], step
+        samples = []
         for index in range(times):
             self.transport.check()
             if how.measured and index == times - 1:
                 self.measured(step)
-            elif index == 0 and times > 1 and len(self.partition) == 1:  # chunks also wait for each other
-                run = self._recorded(step)
             else:
-                run()
+                self.replay(step)
             samples.append(self.read(*watch))
             if index + 1 in how.between:
                 how.between[index + 1]()
         return samples
 
-    def _recorded(self, step: Step) -> Step:
-        """Run a step; what calls again the functions that it has called.
-
-        Behind a loop over much memory a processor has to fetch Python's way to the next one anew: 22 us for each of
-        430 loops of a solve of 64³ rows, 16 if they are called at once.
-        """
-        calls = self._timer_slot.calls = []
-        try:
+    def replay(self, step: Step) -> None:
+        if len(self.partition) > 1 or self.timer is not NO_TIMER:  # chunks also wait; what was recorded has no spans
             step()
-        finally:
-            self._timer_slot.calls = None
+        else:
+            self._calls.run(step)
 
-        def again() -> None:
-            for call, operands in calls:
-                call(*operands)
+    def forget(self) -> None:
+        self._calls.forget()
 
-        return again
+    def close(self) -> None:
+        self._calls.forget()
 
     def broadcast(self, value: float) -> float:
         if len(self.owned) == len(self.partition):

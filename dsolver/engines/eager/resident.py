@@ -56,11 +56,12 @@ class ResidentEngine(EagerEngine):
 
     def replay(self, step: Step) -> None:
         if self._recorder is None or self.timer is not NO_TIMER:  # what was recorded has no spans
-            step()
+            super().replay(step)
         else:
             self._recorder.replay(step)
 
     def forget(self) -> None:
+        super().forget()
         if self._recorder is not None:
             self._recorder.forget()
 
@@ -105,9 +106,10 @@ class ResidentEngine(EagerEngine):
 
     def leave(self) -> None:
         """Release all but the transport."""
+        # A view of another value type has the recorders, too. With the recordings it would keep the step, and that the
+        # vectors and levels, which lead back to the view: they would not be freed before Python's collector.
+        super().close()
         if self._recorder is not None:
-            # A view of another value type has the recorder, too. With the recordings it would keep the step, and that
-            # the vectors and levels, which lead back to the view: they would not be freed before Python's collector.
             self._recorder.close()
         self._recorder, self._rooms = None, {}
         self.backend.give_back()
