@@ -13,7 +13,7 @@ from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
 from dsolver.session.solving import last_attempts
 from dsolver.session.solving.attempt import attempt
-from dsolver.session.solving.batching import grouped
+from dsolver.session.solving.batching import grouped, why_not_together
 from dsolver.session.solving.complex_sides import solved_in_parts
 from dsolver.session.solving.loading import is_fed
 from dsolver.session.solving.second_attempts import find_pieces
@@ -106,9 +106,13 @@ def _lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:
 
 
 def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
-    """Solve for right-hand sides at once, or one by one where that ends with another method to take, or M to keep."""
+    """Solve for right-hand sides at once, or one by one where that ends with another method to take, or M to keep.
+
+    The method may have no kernels for several any more: factors have been bought, or a group before has changed it.
+    """
     last_attempts.buy_factors(session)
-    found = _together(session, pairs, options)
+    alone = len(pairs) > 1 and why_not_together(session, options)
+    found = None if alone else _together(session, pairs, options)
     if found is None:
         found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
     lost = [number for number, solution in enumerate(found) if last_attempts.needs_factors(solution, options)]
