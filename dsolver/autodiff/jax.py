@@ -96,7 +96,9 @@ def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[systems.Parametric
         places = problem.to_bcoo() if isinstance(problem, sparse.BCSR) else problem
         if places.ndim != 2 or places.n_dense or places.n_batch or places.shape[0] != places.shape[1]:
             raise InputError(f"A must be a sparse matrix of shape (n, n) without dense or batch axes, not {problem}")
-        return systems.MatrixEntries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
+        n, (rows, columns) = places.shape[0], places.indices.T
+        inside = (rows < n) & (columns < n)  # JAX pads entries with places beyond; nothing depends on those
+        return systems.MatrixEntries(n), [jnp.where(inside, places.data, 0.0), rows, columns]
     if is_matrix(problem):
         systems.check_unused("a sparse matrix", kappa, sigma)
         system, values = systems.entries_of(problem)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dsolver.autodiff.systems import ParametricSystem, in_double
+from dsolver.autodiff.systems import ParametricSystem, has_other_transpose, in_double
 from dsolver.cluster import default_client
 from dsolver.errors import InconsistentWarning, NotConvergedError
 from dsolver.kernels.formats.layout import Array
@@ -130,7 +130,7 @@ class DifferentiatedSolve:
 
 def _kind(problem: Problem) -> tuple[bool, bool, bool]:
     """Whether A is unsymmetric, whether it is Hermitian, and so no Aᵀ of its own either, and whether it is complex."""
-    return bool(problem.asymmetry), problem.hermitian, problem.complex
+    return has_other_transpose(problem), problem.hermitian, problem.complex
 
 
 def _same(old: Sequence[Array], new: Sequence[Array]) -> bool:

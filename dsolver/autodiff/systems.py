@@ -14,7 +14,7 @@ import numpy as np
 from dsolver.errors import InputError, in_a_line
 from dsolver.kernels.formats.layout import Array
 from dsolver.matrices.canonical import check_form
-from dsolver.matrices.checked import matrix_of
+from dsolver.matrices.checked import matrix_of, on_host
 from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
@@ -72,8 +72,10 @@ class Fixed(ParametricSystem):
     """A problem without parameters, whose right-hand side is b itself. InputError: a matrix unlike its transpose."""
 
     def __init__(self, problem: Problem) -> None:
-        if problem.unsymmetric or problem.hermitian:
-            why = problem.unsymmetric or "it is Hermitian"
+        if has_other_transpose(problem) or problem.hermitian:
+            why = problem.unsymmetric or (
+                "it is Hermitian" if problem.hermitian else "a few of its entries are not mirrored"
+            )
             raise InputError(
                 f"A is not symmetric ({why}), and its gradient needs the transpose: pass the sparse matrix itself in "
                 f"place of the problem that dsolver.matrix made of it"
@@ -161,6 +163,13 @@ def array_of(name: str, value: Any, asarray: Callable[[Any], Array]) -> Any:
 def in_double(values: Array) -> Array:
     """Numbers of NumPy or CuPy as float64 or complex128."""
     return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+
+
+def has_other_transpose(problem: Problem) -> bool:
+    """Whether Aᵀ is another matrix than A, that which was given: what is solved in its place may be symmetric."""
+    given = problem.given if isinstance(problem, MatrixProblem) else None
+    rows = None if given is None else on_host(given)
+    return bool(problem.unsymmetric) or (rows is not None and (rows != rows.T).nnz > 0)
 
 
 def check_shape(b: Any, system: ParametricSystem) -> None:

@@ -94,6 +94,21 @@ def test_a_sparse_matrix_in_its_entries_compiled_and_for_several_right_hand_side
     np.testing.assert_allclose(mapped, solve(matrix, b), rtol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["BCOO", "BCSR"])
+def test_entries_that_pad_a_sparse_matrix_have_no_derivative(kind: str) -> None:
+    from jax.experimental import sparse
+
+    padded, b = sparse.BCOO.fromdense(jax.numpy.asarray([[4.0, -1.0], [-1.0, 3.0]]), nse=6), array(2)
+    a = padded if kind == "BCOO" else sparse.BCSR.from_bcoo(padded)
+    places = [a.indices] if kind == "BCOO" else [a.indices, a.indptr]
+
+    def total(data: Any) -> Any:
+        return (dsolver.jax.solve(type(a)((data, *places), shape=(2, 2)), b, **EXACT) ** 2).sum()
+
+    check(total, a.data, order=2)
+    assert not jax.grad(total)(a.data)[4:].any()
+
+
 def test_a_matrix_of_scipy_and_a_stencil_in_their_right_hand_sides() -> None:
     a = sp.diags_array([np.full(5, -1.0), np.full(6, 3.0), np.full(5, -0.5)], offsets=[-1, 0, 1])
     check(lambda b: dsolver.jax.solve(a, b, **EXACT), array(6))

@@ -158,6 +158,25 @@ def test_a_sparse_tensor_in_its_entries_for_several_right_hand_sides(layout: str
     np.testing.assert_allclose(a @ solve(values, b).detach().numpy(), b.detach().numpy(), rtol=1e-10)
 
 
+@pytest.mark.parametrize("case", ["identity rows", "rounding"])
+def test_gradients_are_of_the_transpose_where_a_symmetric_matrix_is_solved_in_place_of_a(case: str) -> None:
+    rng = np.random.default_rng(0)
+    a = 2.5 * np.eye(12) - np.eye(12, k=1) - np.eye(12, k=-1)
+    if case == "rounding":
+        a *= 1.0 + 1e-7 * rng.standard_normal((12, 12))
+    else:
+        a[[0, -1]] = np.eye(12)[[0, -1]]
+    b, g = rng.standard_normal((2, 12))
+    adjoint, x = np.linalg.solve(a.T, g), np.linalg.solve(a, b)
+    right, matrix = torch.tensor(b, requires_grad=True), torch.tensor(a).to_sparse().requires_grad_()
+    dsolver.torch.solve(matrix, right, **EXACT).backward(torch.tensor(g))
+    np.testing.assert_allclose(right.grad.numpy(), adjoint, rtol=1e-10)
+    places, values = matrix.grad.coalesce().indices().numpy(), matrix.grad.coalesce().values().numpy()
+    np.testing.assert_allclose(values, -adjoint[places[0]] * x[places[1]], rtol=1e-10)
+    with pytest.raises(InputError, match=r"A is not symmetric \(few entries are not mirrored\)"):
+        dsolver.torch.solve(dsolver.matrix(sp.csr_array(a)), right)
+
+
 def test_second_derivatives_in_entries_are_refused_as_zeros_would_come_of_them() -> None:
     places, b = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), tensor(2, wanted=False)
     values = torch.tensor([4.0, -1.0, -1.0, 4.0], dtype=torch.float64)
