@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
+from dsolver.grid.box import Offsets
 from dsolver.grid.partition import Partition
 from dsolver.kernels.general.selection import FormatName
 from dsolver.matrices.checked import RowsOnGpu, backend_of, on_host, to_gpu
@@ -81,6 +82,7 @@ class MatrixProblem(Problem):
         elimination: tells how large the factors of `matrix` are, where that is here.
     """
 
+    offsets: Offsets = field(repr=False, default=((0, 0, 0),))
     matrix: Any = field(repr=False, compare=False, default=None)
     order: Order | None = None
     block: int = 1

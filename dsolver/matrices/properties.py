@@ -54,7 +54,6 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
     return MatrixProblem(
         name=name,
         grid=(rows.shape[0], 1, 1),
-        offsets=((0, 0, 0),),
         singular=look.rows_cancel and look.columns_cancel,
         matrix=rows,
         elimination=Elimination(rows, mirrored=look.mirrored),

@@ -602,6 +602,7 @@ def test_where_sigma_or_a_robin_face_is_positive_somewhere_nothing_is_open() -> 
     for somewhere in (alpha, lambda x, y, z: np.where((y < 1) & (z < 1), 1.0, 0.0) + 0.0 * x):
         bc = dict.fromkeys(("y", "z", "x+"), Neumann()) | {"x-": Robin(somewhere)}
         assert abs(solve(diffusion((5, 5, 5), bc=bc), f).mean()) > 1e-3
+    assert diffusion((5, 5, 5), bc=Robin(0.5)).singular is False, "told without a look at any row"
 
 
 def test_a_source_of_zeros_has_the_solution_zero_even_where_constants_solve() -> None:

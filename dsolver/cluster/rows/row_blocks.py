@@ -86,7 +86,6 @@ def matrix_from_blocks(
         name=name,
         grid=(partition.rows, 1, 1),
         chunks=partition.sizes,
-        offsets=((0, 0, 0),),
         singular=not asymmetry and all(found.closed for found in findings),
         asymmetry=asymmetry,
         hollow=f"A has {hollow} zeros on its diagonal, the first in row {at}" if hollow else "",

@@ -150,7 +150,7 @@ class Robin(Condition):
     def grounds(self) -> bool | None:
         if callable(self.alpha):
             return None
-        return bool(np.any(np.asarray(self.alpha) > 0.0)) or False
+        return bool(np.any(np.asarray(self.alpha) > 0.0))
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         # Face value eliminated: (u_face - u) / resistance = value - alpha u_face.

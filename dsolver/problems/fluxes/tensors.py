@@ -247,7 +247,7 @@ class _Vertices:
                 if isinstance(self._rule.boundary.at(axis, side), Dirichlet):
                     known[face], values[face] = inside, np.where(inside, numbers["value"], 0.0)
                     continue
-                q[face] = np.where(inside, area * numbers.get("flux", numbers.get("value", 0.0)), 0.0)
+                q[face] = np.where(inside, area * numbers["value" if ALPHA in numbers else "flux"], 0.0)
                 if ALPHA in numbers:
                     d[(*face, face[-1])] += np.where(inside, area * numbers[ALPHA], 0.0)
         if known.any():
