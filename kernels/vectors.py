@@ -127,11 +127,11 @@ class Vectors(Kernels, ABC):
             squares[:, j] = found[:, 0]
 
     def group_sums(self, members: GroupedPlaces, x: Array) -> Array:
-        """Sums over each group of the items of a float64 vector, times their weights: float64 (groups,)."""
-        values = x.copy() if members.places is None else x[members.places]
-        if members.weights is not None:
-            values *= members.weights
-        return members.groups.sums(np, values)
+        """Sums over each group of a vector's items, times their weights, in float64 whatever its type: (groups,)."""
+        values = x if members.places is None else x[members.places]
+        return members.groups.sums(
+            np, values.astype(np.float64) if members.weights is None else values * members.weights
+        )
 
     def less_means(self, members: GroupedPlaces, totals: Array, sizes: Array, x: Array) -> None:
         means = (totals / sizes)[members.groups.of]

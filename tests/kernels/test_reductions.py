@@ -32,15 +32,16 @@ def test_a_gpu_has_the_same_bits() -> None:
     assert np.array_equal(its.sums(cupy, cupy.asarray(values)[its_order]).get(), groups.sums(np, values[order]))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("name", "groups"),
     [("numpy", 30), ("cpu", 30), *(pytest.param("cuda", n, marks=pytest.mark.gpu) for n in (1, 3, 700, 5000))],
 )
-def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int, weighted: bool) -> None:
-    """Items of no group stay as they are."""
+def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int, weighted: bool, dtype: str) -> None:
+    """Items of no group stay as they are; those of float32 are added up in float64."""
     backend, rng = load(name), np.random.default_rng(groups)
-    x, weights = rng.standard_normal(12000), rng.uniform(0.5, 2.0, 2 * groups) if weighted else None
+    x, weights = rng.standard_normal(12000).astype(dtype), rng.uniform(0.5, 2.0, 2 * groups) if weighted else None
     places, keys = rng.permutation(12000)[: 2 * groups], rng.integers(groups, size=2 * groups).astype(np.float64)
     order, made = backend.lattice.grouped(backend.asarray(keys))
     its_order, its = grouped(np, keys)
@@ -56,6 +57,7 @@ def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int
     )
     vector = backend.asarray(x.copy())
     totals = backend.vectors.group_sums(members, vector)
+    assert totals.dtype == np.float64
     sizes = rng.uniform(1.0, 3.0, len(made.keys))
     ended = vector.copy()
     for going_on in (False, True):

@@ -41,6 +41,7 @@ SYSTEMS: dict[str, Any] = {
     "closed": lambda: problems.diffusion(SHAPE, rough(1), bc=problems.Neumann()),
     "fixed": lambda: problems.diffusion(SHAPE, rough(1), fixed=(rough(2) > 3.0, rough(3))),
     "masked": lambda: problems.diffusion(SHAPE, rough(1), mask=rough(2) > 2.0),
+    "islands": lambda: problems.diffusion(SHAPE, rough(1), mask=rough(2) > 1.0, bc="neumann"),
     "matrix": lattice,
     "chunks": lambda: dsolver.matrix(lattice(), chunks=3),
     "flow": lambda: sp.csr_array(lattice() + sp.diags_array([np.full(N**3 - 1, 0.3)], offsets=[1])),
@@ -58,11 +59,12 @@ def agree(found: dsolver.Solution, expected: dsolver.Solution) -> bool:
     return bool(np.abs(found.x - expected.x).max() <= 1e-3 * np.abs(expected.x).max())
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_x_is_float32(name: str) -> None:
+def test_x_is_float32(name: str, device: Any) -> None:
     system = SYSTEMS[name]()
     for m in ("auto", "amg", "jacobi"):
-        found, expected = (solved(system, M=m, device="cpu", **more) for more in ({"dtype": "float32"}, {}))
+        found, expected = (solved(system, M=m, device=device, **more) for more in ({"dtype": "float32"}, {}))
         assert found.x.dtype == np.float32
         assert found.status is expected.status
         assert found.true_residual <= 1e-5 * found.b_norm

@@ -24,7 +24,7 @@ DEVICE double ordered_sum(int count, Number number) {
 // Up to SPAN items of a group are added by a block of LANES threads, in `steps` steps of the tree. Items are those of x at their places
 // times their weights, or what `before` launches have left of them. last: whether each group is one sum then, at its number.
 ENTRY __launch_bounds__(LANES) sum_groups(
-    In<double> values, In<int> places, In<double> weights, In<long long> starts, int items, int groups, int before,
+    In<real> values, In<int> places, In<double> weights, In<long long> starts, int items, int groups, int before,
     int steps, int last, Out<double> out
 ) {
     __shared__ double sums[STEPS][LANES];
@@ -66,19 +66,19 @@ ENTRY __launch_bounds__(LANES) sum_groups(
 }
 
 DEVICE void subtract_mean(
-    const int* places, const int* group, const double* totals, const double* sizes, const double* weights, int items, double* x
+    const int* places, const int* group, const double* totals, const double* sizes, const double* weights, int items, real* x
 ) {
     const int item = blockIdx.x * blockDim.x + threadIdx.x;
     if (item >= items) return;
     double mean = __ddiv_rn(totals[group[item]], sizes[group[item]]);
     if (weights) mean = __dmul_rn(mean, weights[item]);
     const int place = places ? places[item] : item;
-    x[place] = __dadd_rn(x[place], -mean);
+    x[place] = static_cast<real>(__dadd_rn(x[place], -mean));
 }
 
 // x -= total / size of the item's group, times its weight.
 ENTRY less_means(
-    In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, Out<double> x
+    In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, Out<real> x
 ) {
     next_may_start();
     wait_for_last_launch();
@@ -88,7 +88,7 @@ ENTRY less_means(
 // The same while an iteration goes on, as UPDATE_X_R of the contract tells.
 ENTRY less_means_going_on(
     In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, In<double> rz,
-    In<double> pap, In<double> rr, In<double> limit, In<double> ceiling, Out<double> x
+    In<double> pap, In<double> rr, In<double> limit, In<double> ceiling, Out<real> x
 ) {
     next_may_start();
     wait_for_last_launch();
