@@ -164,20 +164,19 @@ def around(own: Any, ghosts: Any, rows: int, below: int) -> Any:
 
 @compiled()
 def _name(begin: int, end: int, places: Any, first: int, rows: int, ghosts: Any, below: int, found: Any) -> None:
+    """By arithmetic and no branch where a block has ghosts, too: they and own points take turns as nothing foresees."""
     part, out, width = places[begin:end], found[begin:end], np.uint64(rows)
     for low in range(0, len(part), BLOCK):
         block, names = part[low : low + BLOCK], out[low : low + BLOCK]
+        for i in range(len(block)):
+            names[i] = np.int64(block[i]) + (first - below)
         if not count_outside(block, below, width):
-            for i in range(len(block)):
-                names[i] = np.int64(block[i]) + (first - below)
             continue
         for i in range(len(block)):
             place = np.int64(block[i])
-            own = place - below
-            if np.uint64(own) < width:
-                names[i] = first + own
-            else:
-                names[i] = ghosts[place if place < below else place - rows]
+            other = np.int64(np.uint64(place - below) >= width)
+            name = ghosts[np.uint64(other * (place - rows * (place >= below)))]
+            names[i] += other * (name - names[i])
 
 
 @compiled()
@@ -186,7 +185,7 @@ def _table(ghosts: Any, first: int, rows: int, below: int, size: int, gap: int) 
 
     All places may be behind own points'.
     """
-    table = np.zeros(size, dtype=np.int32)
+    table = np.zeros(max(size, 1), dtype=np.int32)
     for i in range(len(ghosts)):
         table[ghosts[i] - ghosts[0] - (gap if ghosts[i] >= first else 0)] = i + (rows if i >= below else 0)
     return table
@@ -196,7 +195,7 @@ def _table(ghosts: Any, first: int, rows: int, below: int, size: int, gap: int) 
 def _look_up(
     begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, gap: int, below: int, found: Any
 ) -> None:
-    """Without a branch where a block has own numbers and negative ones, as coarse and fine points take turns."""
+    """By arithmetic and no branch, as coarse and fine points take turns, and ghosts and own points."""
     part, out, size, width = numbers[begin:end], found[begin:end], np.uint64(len(table)), np.uint64(rows)
     for begun in range(0, len(part), BLOCK):
         block, places = part[begun : begun + BLOCK], out[begun : begun + BLOCK]
@@ -207,9 +206,9 @@ def _look_up(
             places[i] = number - first + below if number >= 0 else -1
         for i in range(len(block) if others else 0):
             number = np.int64(block[i])
-            if np.uint64(number - first) >= width:
-                at = np.uint64(number - low - (gap if number >= first else 0))
-                places[i] = table[at] if at < size else -1
+            at = np.uint64(number - low - gap * (number >= first))
+            other = np.int64((np.uint64(number - first) >= width) & (at < size))
+            places[i] += other * (np.int64(table[np.uint64(other) * at]) - np.int64(places[i]))
 
 
 @compiled()
