@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
-from dsolver.cluster.nannies import set_timeout
+from dsolver.cluster.nannies import set_timeout, with_heap
 from dsolver.dask_types import Client
 from dsolver.errors import ClusterError, DeviceError, InputError
 from dsolver.kernels import usable_cpus
@@ -170,7 +170,7 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
 
     made: Any = None
     try:
-        with _held_back(signal.SIGINT):
+        with _held_back(signal.SIGINT), dask.config.set(with_heap()):
             made = LocalCluster(
                 n_workers=workers,
                 processes=True,

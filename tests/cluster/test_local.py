@@ -65,6 +65,26 @@ def test_a_worker_may_take_its_time_to_come_back(own: str | None, found: str) ->
         assert dask.config.get(name) == found
 
 
+@pytest.mark.parametrize("own", [None, "4096"])
+def test_workers_keep_what_a_set_up_frees_unless_the_user_says_otherwise(
+    own: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heaps of our own workers: their nannies' variables, of which Dask leaves some in this process."""
+    for name in nannies.HEAP:
+        monkeypatch.setenv(name, "")  # so that what this cluster leaves goes, too
+        monkeypatch.delenv(name)
+    given = dask.config.get(nannies.ENVIRONMENT)
+    threshold = "MALLOC_TRIM_THRESHOLD_"
+    with (
+        dask.config.set({nannies.ENVIRONMENT: given | ({threshold: own} if own else {})}),
+        local.start_local(1, "cpu", dashboard_address=":0") as cluster,
+        cluster.get_client() as client,
+    ):
+        (found,) = client.run(lambda: dict(os.environ)).values()
+    assert found.items() >= (nannies.HEAP | ({threshold: own} if own else {})).items()
+    assert dask.config.get(nannies.ENVIRONMENT) == given
+
+
 def test_commands_wait_for_the_workers_of_a_cluster_that_a_signal_ends_with_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
