@@ -129,3 +129,13 @@ def test_a_residual_that_does_not_fall_is_waited_for(shape: str, changed: bool, 
     assert norms.done == at
     giving_up.resume(None)
     assert not giving_up.is_slow(norms)
+
+
+@pytest.mark.parametrize(
+    ("residuals", "at_once"),
+    [([1.0, 9e-5], True), ([1.0, 0.1, 9e-5], True), ([1.0, 0.1, 0.01, 9e-5], False), ([1.0, 1e-2, 1e-4, 1e-6], False)],
+)
+def test_a_fall_at_once_is_one_within_two_iterations(residuals: list[float], at_once: bool) -> None:
+    norms = ResidualNorms(target=0.0)
+    norms.history += residuals
+    assert norms.fell_at_once() == at_once
