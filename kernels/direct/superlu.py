@@ -60,28 +60,33 @@ ONE_THREAD: Final = OneThread()
 
 
 class SuperLU(Factors):
-    """Factors of Aᵀ, whose compressed columns are the compressed rows of A."""
+    """Factors of Aᵀ, or of A."""
 
-    def __init__(self, made: Any, itemsize: int) -> None:
-        self._made = made
+    def __init__(self, made: Any, itemsize: int, trans: str) -> None:
+        self._made, self._trans = made, trans
         self.nbytes = made.nnz * (itemsize + 4)
 
     def solve(self, b: Values) -> Values:
         """x with A x = b."""
-        return self._made.solve(b, trans="T")
+        return self._made.solve(b, trans=self._trans)
 
 
 def factors(a: Any, kind: Kind) -> SuperLU:
-    """Factors of a SciPy CSR array. SingularError: a pivot vanishes; MemoryError."""
-    transposed = csc_array((a.data, a.indices, a.indptr), shape=a.shape)
+    """Factors of a SciPy CSR array. SingularError: a pivot vanishes; MemoryError.
+
+    They are those of Aᵀ, whose compressed columns are the compressed rows of A, but where A has a longer column: as a
+    row, which comes to be a pivot early, it would fill all that follows.
+    """
     options: dict[str, Any] = {"permc_spec": "COLAMD"}
     longest = np.diff(a.indptr).max(initial=0)  # minimum degree looks at it in every step, COLAMD leaves it out
+    turned = not kind.mirrored and np.bincount(a.indices).max(initial=0) > max(longest, DENSE * math.sqrt(a.shape[0]))
+    columns = a.tocsc() if turned else csc_array((a.data, a.indices, a.indptr), shape=a.shape)
     if kind.mirrored:
         options["diag_pivot_thresh"] = DIAGONAL
     if kind.mirrored and kind.positive and longest <= DENSE * math.sqrt(a.shape[0]):
         options |= {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
     try:
         with ONE_THREAD.kept():
-            return SuperLU(splu(transposed, **options), a.data.dtype.itemsize)
+            return SuperLU(splu(columns, **options), a.data.dtype.itemsize, "N" if turned else "T")
     except RuntimeError as error:  # its own error for an exact zero
         raise SingularError(str(error)) from error

@@ -329,6 +329,18 @@ def test_rows_that_were_put_in_another_order_have_the_fill_of_the_matrix() -> No
     assert of_largest(sp.csr_array(([0.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2))) is None
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_long_row_or_column_does_not_fill_factors(turned: bool) -> None:
+    """A long column took hundreds of entries in each row: minutes, and gigabytes, with 100,000 rows."""
+    n = 5000
+    line = sp.diags_array([-1.0, 2.01, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    long = sp.csr_array((np.linspace(0.5, 1.0, n), (np.full(n, n // 2), np.arange(n))), shape=(n, n))
+    a = sp.csr_array((line + long).T if turned else line + long)
+    made = superlu.factors(a, libraries.Kind(symmetric=False, mirrored=False, positive=True))
+    assert made.nbytes < 12 * 10 * n
+    np.testing.assert_allclose(made.solve(a @ np.ones(n)), 1.0, rtol=1e-8)
+
+
 def arrow(size: int) -> sp.csr_array:
     """A diagonal with three full rows and columns, the last ones."""
     rng = np.random.default_rng(0)
