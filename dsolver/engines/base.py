@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
@@ -263,6 +264,16 @@ class Engine(ABC):
         """Sums over all chunks of numbers on their devices, float64 (1,) of every chunk: see `sums`."""
         return self.sums(self.per_chunk(_on_host, *numbers))
 
+    def totals(self, numbers: PerChunk, count: int) -> list[Scalar]:
+        """`sums` of so many numbers on devices, float64 (count,) of every chunk, which stay there: no host waits."""
+        found = []
+        for place in range(count):
+            parts, out = self.partial_sums(), self.scalar(0.0)
+            self.run(COPY, self.per_chunk(partial(_item, place=place), numbers), parts)
+            self.total(parts, out)
+            found.append(out)
+        return found
+
     def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
         """Result of decide(*sums) with the `global_sums` of these numbers; foreseen within `foreseeing`."""
         return decide(*self.global_sums(*numbers))
@@ -383,6 +394,10 @@ class Engine(ABC):
 
     def close(self) -> None:  # noqa: B027  # most engines hold nothing that outlives them
         """Release the engine's data outside this process."""
+
+
+def _item(_: Backend, __: int, numbers: Any, *, place: int) -> Any:
+    return numbers[place : place + 1]
 
 
 def _on_host(backend: Backend, _: int, *numbers: Any) -> tuple[float, ...]:

@@ -238,6 +238,16 @@ class EagerEngine(Engine):
                 with self.timer.span("reduce", "total"):
                     self.transport.total(own, gathered, value, self.backend.vectors.total)
 
+    def totals(self, numbers: PerChunk, count: int) -> list[Scalar]:
+        chunks = len(self.partition)
+        own, gathered = (self.backend.scalars(count * chunks).reshape(count, chunks) for _ in range(2))
+        found = [EagerScalar(self.backend.scalars(1)) for _ in range(count)]
+        for number, values in items_of(numbers).items():
+            own[:, number if chunks > 1 else 0] = values
+        for parts, room, out in zip(own, gathered, found, strict=True):
+            self.total(EagerPartialSums(parts, parts if len(self.owned) == chunks else room, {}), out)
+        return [*found]
+
     def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
         with self.timer.span("inner", kernel.name):
             self._calls.call(self._kernels.kernel(kernel.name), *map(items_of, scalars))

@@ -7,10 +7,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Operand, PerChunk, Scalar
+from dsolver.engines.base import Engine, Operand, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import COPY
 
 T = TypeVar("T")
 
@@ -62,18 +61,10 @@ def turning(
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
     turn = partial(_turns, offsets=offsets, limits=tuple(log(ratio) for ratio in ratios))
     alone = len(engine.partition) == 1
-    sums: list[Operand] = [made.at(6)] if alone else [_sum(engine, made.at(number)) for number in range(6)]
+    sums: Sequence[Operand] = [made] if alone else engine.totals(made, 6)
     counts = engine.per_chunk(turn, weights, *sums)
     numbers = [counts.at(number) for number in range(len(ratios) + 1)]
     return engine.decided(lambda rows, *turned: decide([number / rows for number in turned]), *numbers)
-
-
-def _sum(engine: Engine, numbers: PerChunk) -> Scalar:
-    """The sum over all chunks of float64 (1,) of every chunk, as of `Engine.sums`, on the devices: no host waits."""
-    parts, out = engine.partial_sums(), engine.scalar(0.0)
-    engine.run(COPY, numbers, parts)
-    engine.total(parts, out)
-    return out
 
 
 def _rough(found: float) -> bool:
@@ -87,10 +78,9 @@ def _part(found: float, among: float) -> float:
 # -- what is counted on the owners -------------------------------------------------------------------------------------
 
 
-def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, ...]:
-    """The lean of a chunk's rows, and how many lean, for each pair of axes: float64 (1,) six times, and (6,)."""
-    found = backend.lattice.leanings(offsets, weights.reshape(len(offsets), -1))
-    return (*(found[i : i + 1] for i in range(6)), found)
+def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> Any:
+    """The lean of a chunk's rows, and how many lean, for each pair of axes: float64 (6,)."""
+    return backend.lattice.leanings(offsets, weights.reshape(len(offsets), -1))
 
 
 def _turns(
