@@ -133,5 +133,8 @@ def _coefficient(name: str, value: Any, grid: tuple[int, ...], asarray: Callable
     values = array_of(name, value, asarray)
     shape = tuple(values.shape)
     if shape not in ((), grid):
-        raise InputError(f"{name} has shape {shape}, but the grid is {grid}: give a number, or an array of that shape")
+        raise InputError(
+            f"{name} has shape {shape}, but the grid is {grid}: give a number, or an array of that shape; vmap takes "
+            f"several"
+        )
     return values

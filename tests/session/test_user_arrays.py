@@ -250,6 +250,21 @@ def test_what_dask_has_beside_arrays_is_refused(b: F64) -> None:
         solve(PROBLEM, lazy)
 
 
+def test_columns_of_unknown_length_are_refused_with_what_makes_arrays_of_them() -> None:
+    class Series:
+        """A column of Dask, whose own module may be absent here."""
+
+        def to_dask_array(self) -> None:
+            """What such columns have."""
+
+    Series.__module__ = "dask.dataframe"
+    with pytest.raises(InputError, match=r"b is a Series of Dask: pass b\.to_dask_array\(lengths=True\)$"):
+        solve(sp.eye_array(9), Series())
+    values = da.ones(9, chunks=3)
+    with pytest.raises(InputError, match=r"a shape that Dask does not know, .*: call b\.compute_chunk_sizes\(\) first"):
+        solve(sp.eye_array(9), values[values > 0.0])
+
+
 def test_a_message_is_one_line_whatever_was_given(b: F64) -> None:
     with pytest.raises(InputError, match=r"b must be an array of shape .*, not an object of type dict$"):
         solve(PROBLEM, {"b": b})

@@ -104,7 +104,9 @@ def check_dask(name: str, values: Any) -> None:
     import dask.array as da
 
     if not isinstance(values, da.Array):
-        raise InputError(f"{name} is a {type(values).__name__} of Dask: pass an array, as of dask.array.from_delayed")
+        table = hasattr(type(values), "to_dask_array")
+        array = f"{name}.to_dask_array(lengths=True)" if table else "an array, as of dask.array.from_delayed"
+        raise InputError(f"{name} is a {type(values).__name__} of Dask: pass {array}")
     if isinstance(values._meta, np.ma.MaskedArray):
         raise InputError(
             f"{name} is a Dask array of masked arrays, and what their masks hide would be taken for values: pass "

@@ -1,5 +1,6 @@
 """Arrays that users give, of any package, as containers, and what makes arrays of their kind of results."""
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -135,7 +136,7 @@ def _check_shape(name: str, shape: tuple[int, ...], problem: Problem) -> None:
     """Refuse what is no vector of a problem; a column will do for a matrix, and what a checkpoint has saved for any."""
     if shape in (problem.shape, problem.grid):
         return
-    if not problem.flat:
+    if not problem.flat or any(map(math.isnan, shape)):
         raise InputError(misshapen(name, shape, problem.shape))
     (rows,) = problem.shape
     if shape == (rows, 1):
