@@ -40,14 +40,16 @@ def star(kappa: Any, across: float = 1.0) -> Any:
     return out
 
 
-def of_rows(find: Callable[..., Any], weights: Any, cut: tuple[int, int, int] = (1, 1, 1)) -> Any:
+def of_rows(
+    find: Callable[..., Any], weights: Any, cut: tuple[int, int, int] = (1, 1, 1), backend: Backend | None = None
+) -> Any:
     """What a function of the module finds in the rows of a grid that is cut so."""
     partition = Partition(GRID, cut)
-    engine = EagerEngine(partition, load("numpy"))
+    engine = EagerEngine(partition, backend or load("numpy"))
 
-    def rows(_: Backend, number: int) -> Any:
+    def rows(backend: Backend, number: int) -> Any:
         own = weights[(slice(None), *partition[number].box.slices)]
-        return own.transpose(0, 3, 2, 1).reshape(-1)
+        return backend.asarray(own.transpose(0, 3, 2, 1).reshape(-1))
 
     return find(engine, STAR_OFFSETS, engine.per_chunk(rows))
 
@@ -127,6 +129,16 @@ def test_where_anisotropy_turns() -> None:
         assert found == pytest.approx(part, abs=0.02)
         assert beyond == 0.0
         assert of_rows(partial(turning, decide=list, ratios=[30.0]), weights, (2, 1, 2)) == [found]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_where_anisotropy_turns_on_gpus(dtype: Any) -> None:
+    """Sums over chunks are of float64, whatever the vectors of the system are."""
+    corner = np.where((X < 6) & (Y < 5) & (Z < 4), 1e3, 1.0)
+    weights, find = leaning(corner, np.ones(GRID), np.ones(GRID)), partial(turning, decide=list, ratios=[30.0])
+    for cut in ((1, 1, 1), (2, 1, 2)):
+        assert of_rows(find, weights, cut, load("cuda", dtype=dtype)) == of_rows(find, weights)
 
 
 def test_multigrid_smooths_more_where_it_is_rough() -> None:

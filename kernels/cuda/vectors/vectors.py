@@ -147,7 +147,11 @@ class CudaVectors(Vectors):
         arguments = (*arrays, np.int64(size), *self.scratch.here())
         launch_early(self._function("update_x_r"), *grid_of(size), arguments)
 
-    copy = _on_items("copy")
+    def copy(self, x: Array, y: Array) -> None:
+        """The contract's `COPY`; numbers of set-up are float64 whatever the vectors are."""
+        if size := len(y):
+            launch_early(kernel("vectors/vectors.cu", "copy", type_of(y)), *grid_of(size), (x, y, np.int64(size)))
+
     narrow = _on_items("narrow")
     widen = _on_items("widen")
     update_p = _on_items("update_p")
