@@ -8,7 +8,7 @@ import pytest
 from dsolver.kernels import load
 
 BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-SHAPES = [(3, 2, 64), (36, 24, 5024), (70, 20, 352), (1, 1, 9024), (100, 67, 192)]  # of whole slices
+SHAPES = [(3, 2, 64), (36, 24, 5024), (70, 20, 352), (1, 1, 9024), (100, 67, 192), (1600, 5, 64)]  # of whole slices
 
 
 def pair(rows: int, columns: int, items: int) -> tuple[np.ndarray, np.ndarray]:

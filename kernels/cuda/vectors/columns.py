@@ -19,6 +19,7 @@ RESIDUAL_BLOCKS: Final = 264  # most for the residuals of all columns: two for e
 COMBINE_BLOCKS: Final = 4224  # most blocks that combine columns
 MOST_ITEMS: Final = 128  # items of a block's tile of combinations, at most
 SHARED: Final = 48 * 1024  # bytes of shared memory that every launch may have
+MOST: Final = SHARED // (8 * ITEMS)  # columns of which that holds the least tile
 
 
 def gram(s: Array, t: Array, weights: Array | None = None, weighted: int = 0) -> Array:
@@ -57,6 +58,12 @@ def _add(partials: Array, out: Array) -> None:
 
 def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None:
     used, (columns, items) = np.flatnonzero(c.any(axis=1)), t.shape
+    if len(used) > MOST:  # those beyond come by themselves, before t, which may be some of s, is written
+        beyond, more = (np.arange(len(c)) >= used[MOST])[:, None], cupy.empty_like(t)
+        combine(0.0, s, np.where(beyond, c, 0.0), more)
+        combine(keep, s, np.where(beyond, 0.0, c), t)
+        t += more
+        return
     count, tile = len(used), MOST_ITEMS
     while 8 * tile * count > SHARED:
         tile //= 2
