@@ -26,7 +26,7 @@ from dsolver.kernels.general.rows import SplitRows
 from dsolver.multigrid.algebraic.coarser_level import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 from dsolver.multigrid.smoothers import SweptGhosts
@@ -203,7 +203,7 @@ def stored_transfer(
 
     def rows() -> Csr:
         if replicated:
-            return p.rows(amg).within(amg, window_of(amg, (first, last), number, made.coarse.origin[:0]))
+            return p.everywhere(amg)
         return p.matrix._replace(columns=p.window.slots(amg, p.matrix.columns))
 
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse

@@ -134,8 +134,11 @@ def stacked(
     """
     parts = [*before, own, *after]
     ends = [0, *accumulate(len(part.columns) for part in parts)]
-    starts = [part.start[1:] + end for part, end in zip(parts, ends, strict=False)]
-    out = Csr(np.concatenate([own.start[:1], *starts]), np.empty(ends[-1], np.int32), np.empty(ends[-1]))
+    rows = [0, *accumulate(part.size for part in parts)]
+    out = Csr(np.empty(rows[-1] + 1, np.int64), np.empty(ends[-1], np.int32), np.empty(ends[-1]))
+    out.start[0] = 0
+    for part, row, end in zip(parts, rows, ends, strict=False):
+        np.add(part.start[1:], end, out=out.start[row + 1 : row + 1 + part.size])
     for part, begin, end in zip(parts, ends, ends[1:], strict=False):
         columns, out.values[begin:end] = out.columns[begin:end], part.values
         if part is not own:

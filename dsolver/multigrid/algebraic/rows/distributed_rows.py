@@ -40,6 +40,13 @@ class DistributedRows:
         """Some of the rows, or all, with global columns; of some a device is waited for."""
         return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
 
+    def everywhere(self, amg: AmgKernels) -> Csr:
+        """The rows as one sees them who sees all: columns are numbers, and take 4 bytes."""
+        window, matrix = self.window, self.matrix
+        names = window.ghosts.astype(np.int32)
+        columns = amg.relabeled(matrix.columns, window.rows, window.below, window.first, names)
+        return matrix._replace(columns=columns)
+
     def tight(self, amg: AmgKernels) -> Self:
         """The rows with a window that has nothing but their columns beside the own numbers."""
         old = self.window

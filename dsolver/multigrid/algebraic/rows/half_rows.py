@@ -42,10 +42,9 @@ class HalfRows:
         window = Window(first=first, rows=len(origin), ghosts=columns[half.tight()], lower=0)
         return cls(window=window, half=half, origin=origin, near=near)
 
-    def rows_to_send(self, _: AmgKernels) -> Rows:
+    def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""
-        own = np.arange(self.window.first, self.window.first + self.window.rows, like=self.window.ghosts)
-        return Rows.of(self.half.upper, np.concatenate([own, self.window.ghosts]))
+        return Rows.at(amg, self.half.upper, self.window)
 
 
 @dataclass(frozen=True, kw_only=True)
