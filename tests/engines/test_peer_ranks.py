@@ -31,7 +31,7 @@ from tests.support.waiting import PATIENCE
 
 T = TypeVar("T")
 GRID = (9, 8, 10)
-WAITS = 64
+WAITS = 62
 """Most waits of a rank in a set-up by couplings; some are for what a process keeps, which one rank brings for both."""
 FRAMES = 24
 """Most frames that it gets meanwhile: messages, halos that are linked, and numbers of all ranks."""

@@ -117,7 +117,8 @@ def _ap(
     """
     amg = backend.amg
     restricted = p.rows if restriction is None else restriction
-    split = restricted.split(amg)  # whose sizes come with those of the window
+    known = p.parts if restriction is None else None
+    split = Deferred(lambda: known) if known else restricted.split(amg)  # whose sizes come with those of the window
     whole = p.rows.among(amg, *around_it(number, around))
     window, columns = whole.window, whole.window.size
     if halves:

@@ -113,9 +113,13 @@ class AmgKernels:
         """`selected` rows; a device is waited for when it is called."""
         return Deferred(partial(self.selected, a, rows, columns))
 
-    def parted(self, a: Csr, low: int, high: int) -> Deferred[SplitRows]:
-        """See `dsolver.kernels.cpu.csr.rows.parted`; a device is waited for when it is called."""
+    def parted(self, a: Csr, low: int, high: int, _: Any = None) -> Deferred[SplitRows]:
+        """See `dsolver.kernels.cpu.csr.rows.parted`; a device is waited for when it is called, for `part_sizes`."""
         return Deferred(partial(parted, a, low, high, self.team))
+
+    def part_sizes(self, _: Csr, __: int, ___: int) -> Any:
+        """Sizes of the parts on their way from a device, which may be those of the same rows in another window."""
+        return None
 
     def begun_nonempty(self, start: Any) -> Deferred[tuple[Any, Any]]:
         """See `selection.nonempty`; a device is waited for when it is called."""

@@ -20,6 +20,7 @@ from dsolver.kernels.general.rows import SplitRows, whole
 FILE: Final = "sparse/selection.cu"
 LANES: Final = 8  # lanes that share a row, as in selection.cu
 BLOCKS: Final = 4  # blocks of a piece for each multiprocessor
+PartSizes = tuple[Array, Asked]  # running sums of entries and rows of the parts, and the numbers of all
 
 
 def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Csr:
@@ -102,18 +103,24 @@ def split(rows: Csr, own_columns: int) -> SplitRows:
     return parted(rows, 0, own_columns)()
 
 
-def parted(rows: Csr, low: int, high: int) -> Deferred[SplitRows]:
+def parted(rows: Csr, low: int, high: int, sizes: PartSizes | None = None) -> Deferred[SplitRows]:
     """See `dsolver.kernels.cpu.csr.rows.parted`. It waits once, when it is called.
 
     Entries are read twice, and nothing is made for each of them beside the parts.
     """
+    sums, known = sizes or part_sizes(rows, low, high)
+    return Deferred(lambda: _filled_parts(rows, low, high, sums, *known().tolist()))
+
+
+def part_sizes(rows: Csr, low: int, high: int) -> PartSizes:
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.part_sizes`."""
     count = rows.size
     counts, totals = cupy.empty((count, 3), dtype=np.int32), counters(4)
-    sizes = map(np.int32, (count, low, high))
-    for_each(FILE, "count_parts", count, *rows[:2], *sizes, counts, totals[3:], lanes=LANES, dtype=type_of(rows.values))
-    sums, _ = running_sums(counts, totals[:3])
-    known = Asked(totals)
-    return Deferred(lambda: _filled_parts(rows, low, high, sums, *known().tolist()))
+    limits = map(np.int32, (count, low, high))
+    for_each(
+        FILE, "count_parts", count, *rows[:2], *limits, counts, totals[3:], lanes=LANES, dtype=type_of(rows.values)
+    )
+    return running_sums(counts, totals[:3])[0], Asked(totals)
 
 
 def _filled_parts(

@@ -10,7 +10,7 @@ Arrays are of the chunk's device.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -63,15 +63,22 @@ class DistributedRows:
         """The entries in own columns, which are numbered from 0."""
         return self.split(amg)().local
 
-    def split(self, amg: AmgKernels) -> Deferred[SplitRows]:
+    def split(self, amg: AmgKernels, sizes: Any = None) -> Deferred[SplitRows]:
         """The rows by their entries in own columns, which are numbered from 0, and in ghosts', numbered as these are.
 
-        A device is waited for when it is called.
+        A device is waited for when it is called. sizes: as of `AmgKernels.part_sizes`, where they were asked for.
         """
         window = self.window
         if not len(window.ghosts):
             return Deferred(partial(whole, self.matrix))
-        return amg.parted(self.matrix, window.below, window.below + window.rows)
+        return amg.parted(self.matrix, window.below, window.below + window.rows, sizes)
+
+    def tight_and_split(self, amg: AmgKernels) -> tuple[Self, SplitRows]:
+        """The `tight` rows and their `split`. A device is waited for once."""
+        old = self.window
+        sizes = amg.part_sizes(self.matrix, old.below, old.below + old.rows) if len(old.ghosts) else None
+        made = self.tight(amg)
+        return made, made.split(amg, sizes)()
 
     def by_owners(self, amg: AmgKernels, bounds: Bounds, parts: SplitRows) -> list[tuple[int, I64, Csr]]:
         """The chunks that own ghosts, ascending, the rows with entries in columns of theirs, and of them these entries.

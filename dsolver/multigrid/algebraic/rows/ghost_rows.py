@@ -7,6 +7,7 @@ from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -18,13 +19,14 @@ class SentRows:
 
     rows: DistributedRows
     lists: Messages
+    parts: SplitRows | None = None  # the rows' `split`, where their window is tight
 
 
 def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool = False) -> SentRows:
     """Rows with messages for those that have them as ghosts; tight: their window has nothing but their columns."""
     lists = begun_lists(amg, rows, own)
-    made = own.tight(amg) if tight else own
-    return SentRows(rows=made, lists=lists())
+    made, parts = own.tight_and_split(amg) if tight else (own, None)
+    return SentRows(rows=made, lists=lists(), parts=parts)
 
 
 def begun_lists(amg: AmgKernels, rows: LevelRows, own: DistributedRows) -> Deferred[Messages]:
