@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.contract import OF_VECTORS
-from dsolver.kernels.foresight import Agree, Foresight
+from dsolver.kernels.deferred import Agree, Foresight
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.vectors import Vectors
 

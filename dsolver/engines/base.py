@@ -22,7 +22,7 @@ from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import AXPBY, COPY, DOT, FILL, Kernel
-from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.deferred import Foresight
 from dsolver.kernels.reductions import tree_sum
 from dsolver.monitor.spans import Span
 

@@ -11,7 +11,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import JACOBI
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.general.rectangular import Diagonal
+from dsolver.kernels.general.matrix import Diagonal
 from dsolver.matrices.chunks.row_block import RowBlock
 
 

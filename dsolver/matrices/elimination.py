@@ -3,8 +3,7 @@
 from functools import cached_property
 from typing import Any, Final
 
-from dsolver.kernels.direct.envelope import envelope_of, narrow_order
-from dsolver.kernels.direct.fill import FULL, Fill, fill_of, full_fill
+from dsolver.kernels.direct.fill import FULL, Fill, envelope_of, fill_of, full_fill, narrow_order
 from dsolver.matrices.checked import on_host
 
 SMALL: Final = 100  # rows up to which factors are taken to be full: there is nothing to be gained by looking

@@ -10,7 +10,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.coarse_grid import partition_of
 from dsolver.grid.partition import Partition
-from dsolver.kernels.foresight import Foresight, UnforeseenError
+from dsolver.kernels.deferred import Foresight, UnforeseenError
 from dsolver.multigrid.geometric.assembly import chunk_matrix
 from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 

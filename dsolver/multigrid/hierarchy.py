@@ -14,7 +14,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import BOX_OFFSETS
 from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels import DENSE_ROWS
-from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.deferred import Foresight
 from dsolver.kernels.formats.checkered.parities import fits
 from dsolver.kernels.formats.stencil.constant import ConstantStencil
 from dsolver.kernels.lattice.coarsening import offsets_below

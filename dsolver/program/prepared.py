@@ -10,7 +10,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.running_program import Blocks
 from dsolver.kernels import Backend
-from dsolver.kernels.foresight import UnforeseenError
+from dsolver.kernels.deferred import UnforeseenError
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order

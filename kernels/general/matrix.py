@@ -1,4 +1,4 @@
-"""A general matrix in one chunk: its local part and its ghost part, with their products.
+"""General matrices in one chunk: local part, ghost part, rectangular rows and a diagonal alone, with their products.
 
 Formats multiply vectors that hold the rows and nothing else. Vectors of engines have guards around them, so a format
 gets views; nothing is copied.
@@ -163,3 +163,42 @@ class GhostRows(Format):
         q = np.empty(self.size, dtype=y.dtype) if self.room is None else self.room
         self.times_halo(h, q)
         self.vectors.scatter_add(self.boundary, sign, q, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RectangularPart(Format):
+    """The local part of rectangular rows, and where rows (written) and columns (read) lie in vectors with guards."""
+
+    product: Any
+    choice: Choice
+    written: slice
+    read: slice
+    vectors: Any
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.product.nbytes)
+
+    def batched(self, width: int) -> Columns:
+        return _RectangularColumns(self, width)
+
+    def spmv(self, x: Array, y: Array) -> None:
+        self.product.spmv(x[self.read], y[self.written])
+
+
+class _RectangularColumns(Columns):
+    """A `RectangularPart` for several columns: its format may multiply them together."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        self.one.product.batched(self.width).spmv(x[:, self.one.read], y[:, self.one.written])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagonal(Format):
+    """A diagonal matrix of the backend's value type and the size of a vector, 1 on padding and guards."""
+
+    diagonal: Array
+    vectors: Any
+
+    def jacobi(self, r: Array, scale: float, z: Array) -> None:
+        self.vectors.jacobi(self.diagonal, r, scale, z)

@@ -1,10 +1,17 @@
 """Formats for the rows of a chunk: by their statistics, by name, or one of some that are measured."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
 
 from dsolver.kernels.formats.choice import EVEN, LATTICE, Choice, cpu_choice, gpu_choice
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.statistics import STRETCH, Statistics
+from dsolver.kernels.general.operations import RowOperations
 
 FormatName = Literal["slices", "blocks", "octets", "chunks", "rows"]
 """Formats as people name them: slices of blocks have a name of their own."""
@@ -63,3 +70,35 @@ def candidates(known: Statistics, *, gpu: bool) -> list[Choice]:
             windows = (1, STRETCH) if gpu and stored.padding > 1.0 else (1,)
             found += [Choice(name="slices", block=block, window=w, why="") for w in windows]
     return list({replace(choice, why=""): choice for choice in found}.values())
+
+
+ENOUGH: Final = 1e-3  # seconds of products that tell formats apart
+ROUNDS: Final = 3
+
+
+def fastest(operations: RowOperations, rows: Csr, choices: Sequence[Choice], x: Array, y: Array) -> tuple[Choice, Any]:
+    """The fastest of some formats here and now, with x and y of ones, and the rows in it. Two are held at a time."""
+    best: tuple[float, Choice, Any] | None = None
+    for choice in choices:
+        product = operations.product(rows, rows.size, choice)
+        took = _seconds(operations, product, x, y)
+        if best is None or took < best[0]:
+            best = took, choice, product
+    assert best is not None
+    why = f"the fastest of {len(choices)}, measured: {best[0] * 1e6:.0f} us"
+    return replace(best[1], why=why), best[2]
+
+
+def _seconds(operations: RowOperations, product: Any, x: Array, y: Array) -> float:
+    """Seconds of a product, the least of some rounds; the first calls compile and are not counted."""
+    times = 1
+    found = []
+    for _ in range(ROUNDS + 2):
+        operations.wait()
+        began = time.perf_counter()
+        for _ in range(times):
+            product.spmv(x, y)
+        operations.wait()
+        found.append((time.perf_counter() - began) / times)
+        times = int(np.clip(ENOUGH / max(found[-1], 1e-7), 1, 100))
+    return min(found[2:])

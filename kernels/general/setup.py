@@ -11,11 +11,9 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.fastest import fastest
-from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows, OnePassMatrix
+from dsolver.kernels.general.matrix import Diagonal, GeneralMatrix, GhostRows, OnePassMatrix, RectangularPart
 from dsolver.kernels.general.operations import Between, RowOperations
-from dsolver.kernels.general.rectangular import Diagonal, RectangularPart
-from dsolver.kernels.general.selection import MEASURE, candidates, chosen
+from dsolver.kernels.general.selection import MEASURE, candidates, chosen, fastest
 
 BALANCED: Final = Choice(name="chunks", why="rows of any length")
 COPIED: Final = ("slices", "octets")  # formats that are made of copies of all entries

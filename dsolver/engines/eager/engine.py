@@ -32,7 +32,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend, load
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.contract import LOAD, Kernel
-from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.deferred import Foresight
 from dsolver.monitor.spans import Span
 
 T = TypeVar("T")

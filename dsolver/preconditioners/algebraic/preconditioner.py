@@ -15,7 +15,7 @@ from dsolver.engines.complex import ComplexEngine
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES
-from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.deferred import Foresight
 from dsolver.krylov.methods import FOR_FLOWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER

@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.pinned_values import Host, PinnedValues
-from dsolver.kernels.foresight import Agree, Foresight, UnforeseenError
+from dsolver.kernels.deferred import Agree, Foresight, UnforeseenError
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import tree_sum
 

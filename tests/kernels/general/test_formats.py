@@ -18,7 +18,7 @@ from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.block_slices import BLOCKS, NEAR, RUN, WIDE
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.octets import NO_BASE
-from dsolver.kernels.reference import csr as numpy_rows
+from dsolver.kernels.reference import general as numpy_rows
 from tests.kernels.general.text import block_slices as numpy_slices
 from tests.kernels.general.text import chunks as numpy_chunks
 from tests.kernels.general.text import octets as numpy_octets

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.foresight import UnforeseenError
+from dsolver.kernels.deferred import UnforeseenError
 
 pytestmark = pytest.mark.gpu
 
