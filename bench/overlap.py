@@ -21,8 +21,7 @@ from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.cluster.runtime import connect
 from dsolver.engines.running_program import RunningProgram
 from dsolver.grid.cut import cut_for
-from dsolver.monitor.spans import Span, exposure, write_jsonl
-from dsolver.monitor.trace import write_trace
+from dsolver.monitor.spans import Span, exposure, write_jsonl, write_trace
 from dsolver.program.spec import SolveSpec
 
 RUN = 50

@@ -1,7 +1,7 @@
 """The `dsolver` command: a module for each of its commands, or for several of one kind.
 
-`options`, `files` and `progress` are what commands share, `hpcg.report` prints the benchmark's results. Nothing imports
-this package. A command's module is loaded when it is called, so that no command waits for what others need.
+`options`, `files` and `progress` are what commands share. Nothing imports this package. A command's module is loaded
+when it is called, so that no command waits for what others need.
 """
 
 import errno
@@ -24,8 +24,8 @@ INTERRUPTED: Final = 128 + signal.SIGINT  # the exit status of a command that Ct
 UNREAD: Final = 128 + signal.SIGPIPE  # and of one whose reader has gone, as `| head -1` does
 
 COMMANDS: Final = {
-    "hpcg": ("hpcg.command", "command", "Run the HPCG benchmark's procedure."),
-    "solve": ("solve.command", "command", "Solve a linear system on a grid, or with a matrix from a file."),
+    "hpcg": ("hpcg", "command", "Run the HPCG benchmark's procedure."),
+    "solve": ("solve", "command", "Solve a linear system on a grid, or with a matrix from a file."),
     "estimate": ("estimate", "command", "Forecast memory, time and scaling; nothing is started."),
     "info": ("info", "command", "Show versions and devices, or what there is to know of a matrix."),
     "warm": ("kernels", "warm", "Compile the kernels of solves before they are needed."),

@@ -15,8 +15,7 @@ import numpy as np
 from dsolver.cli import labeled
 from dsolver.dask_types import Client
 from dsolver.errors import InputError, OutputExistsError, check_path, installing
-from dsolver.monitor.spans import Span, to_jsonl
-from dsolver.monitor.trace import to_trace
+from dsolver.monitor.spans import Span, to_jsonl, to_trace
 
 ARRAYS: Final = (".npy", ".zarr", *labeled.ENDINGS)
 VECTORS: Final = (".mtx",)  # endings of files that hold vectors (n,)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.discretize.region_cells import RegionCells, members_of
+from dsolver.discretize.components import RegionCells, members_of
 from dsolver.distributed.collectives import AllGather
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend

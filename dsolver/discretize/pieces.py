@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.discretize.closed_regions import ClosedRegions
-from dsolver.discretize.region_cells import RegionCells
+from dsolver.discretize.components import RegionCells
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Partition

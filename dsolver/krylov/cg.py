@@ -1,12 +1,15 @@
-"""Preconditioned conjugate gradients. Sees neither arrays nor Dask."""
+"""Preconditioned conjugate gradients, and whether rounding explains their breakdowns. Sees neither arrays nor Dask."""
 
 import math
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from functools import cache, partial
+from typing import Any, Final, Protocol, TypeGuard, runtime_checkable
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
 from dsolver.kernels.contract import AXPBY, DOT, LOAD, QUOTIENT, UPDATE_P, UPDATE_X_R
+from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 
 
@@ -160,3 +163,30 @@ class ConjugateGradient(KrylovMethod):
     @property
     def _work(self) -> tuple[Field, Field]:
         return self._z, self._free
+
+
+ROUNDING: Final = 1e-13
+"""Rounding error of pᵀAp where its terms cancel, as a part of them: some units in the last place for each entry
+of a row, of the matrix itself as of the product."""
+
+
+def alternating(partition: Partition, backend: Backend, number: int, layout: Layout, x: Any) -> Any:
+    """Block (nx, ny, nz) of a chunk's vector with the signs of a checkerboard."""
+    xp, box = backend.xp, partition[number].box
+    i, j, k = (xp.arange(low, high) % 2 for low, high in zip(box.lo, box.hi, strict=True))
+    odd = i[None, None, :] ^ j[None, :, None] ^ k[:, None, None]
+    return (backend.vectors.unload(layout, x).T * (1.0 - 2.0 * odd)).T
+
+
+def by_rounding(engine: Engine, layout: PerChunk, cg: ConjugateGradient) -> bool:
+    """Whether rounding explains the breakdown that a step has met, so that it tells nothing about A.
+
+    It does not if pᵀAp is far below zero, or rᵀMr is not positive. What is far follows from w, which is p with the
+    signs of a checkerboard: with entries of one sign off the diagonal no terms of wᵀAw cancel where all of pᵀAp do.
+    """
+    (rz,) = engine.read(cg.rz)
+    if not rz > 0.0:
+        return False
+    signs = partial(alternating, engine.partition)
+    curvature, uncancelled = cg.curvatures(lambda p: engine.per_chunk(signs, layout, p))
+    return curvature >= -ROUNDING * abs(uncancelled)

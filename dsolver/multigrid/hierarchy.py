@@ -26,9 +26,8 @@ from dsolver.multigrid.finest_rows import FinestRows, foreseen
 from dsolver.multigrid.geometric import assembly
 from dsolver.multigrid.geometric.constant_star import chunk_passes, star_of
 from dsolver.multigrid.geometric.ghost_rows import ghosted_rows
-from dsolver.multigrid.geometric.matrix_statistics import is_rough
-from dsolver.multigrid.geometric.semicoarsening import coarsening_factors
-from dsolver.multigrid.geometric.star_passes import StarPasses
+from dsolver.multigrid.geometric.matrix_statistics import coarsening_factors, is_rough
+from dsolver.multigrid.geometric.star_layers import StarPasses
 from dsolver.multigrid.geometric.transfer import chunk_transfer, column_order, without_weights
 from dsolver.multigrid.level import Level, Transfer
 from dsolver.multigrid.replicate import Replication, replicated_rows, replication

@@ -17,14 +17,13 @@ from dsolver.engines.running_program import Blocks
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, TIMES
-from dsolver.krylov.blocks.block import WIDTH, groups_of, width_for
+from dsolver.krylov.blocks.block import WIDTH, BlockOperator, Pencil, groups_of, width_for
 from dsolver.krylov.blocks.lobpcg import Lobpcg, NotFiniteError
-from dsolver.krylov.blocks.pencil import BlockOperator, Pencil
 from dsolver.krylov.method import FEW, Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.relaxation.chebyshev import noises
-from dsolver.program.block_operators import OperatorInGroups
+from dsolver.program.operators import OperatorInGroups
 from dsolver.program.row_sizes import sizes_of_rows
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.krylov.control.control import Control
 from dsolver.krylov.control.giving_up import STAGNATION
-from dsolver.krylov.pace import Pace
+from dsolver.krylov.control.supersteps import Pace
 from dsolver.preconditioners.alternatives import alternative_to
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.program.spec import SolveSpec

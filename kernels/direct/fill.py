@@ -81,7 +81,14 @@ def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
 
 
 def envelope_of(rows: Any, place: npt.NDArray[Any] | None = None) -> Fill:
-    """The envelope of A + Aᵀ, A a SciPy CSR array; place: of each row in the order, integers (rows,), or None."""
+    """The envelope of A + Aᵀ, A a SciPy CSR array: the most that factors fill where rows are eliminated in an order.
+
+    A. George, J. W. H. Liu, Computer solution of large sparse positive definite systems, 1981, chapter 4: nothing fills
+    before the first entry of a row. An order of minimum degree fills less, on a plane a quarter to a tenth of it; but
+    this bound takes a hundredth of the time of the factors.
+
+    `place`: of each row in the order, integers (rows,), or None.
+    """
     order = np.arange(rows.shape[0], dtype=np.int32) if place is None else place.astype(np.int32, copy=False)
     below, squares = _envelope(rows.indptr.astype(np.int64, copy=False), rows.indices, order)
     return Fill(entries=2.0 * below + len(order), products=below + squares)

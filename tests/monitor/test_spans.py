@@ -18,8 +18,8 @@ from dsolver.monitor.spans import (
     read_jsonl,
     to_columns,
     to_jsonl,
+    to_trace,
 )
-from dsolver.monitor.trace import to_trace
 from tests.support.exposure import check_that_numbers_agree
 
 MS = 1e-3

@@ -23,7 +23,7 @@ from dsolver.kernels.reference.stencil import TextbookStencil
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.geometric.constant_stencil import coarse_weights
-from dsolver.multigrid.geometric.star_passes import StarPasses
+from dsolver.multigrid.geometric.star_layers import StarPasses
 from dsolver.multigrid.level import Level
 
 STAR = {(0, 0, 0): 6.5, (1, 0, 0): -1.0, (0, 1, 0): -1.25, (0, 0, 1): -1.0}

@@ -18,7 +18,7 @@ from dsolver.grid import coarse_grid
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Cut
 from dsolver.kernels.batched import Columns
-from dsolver.krylov.pace import Pace
+from dsolver.krylov.control.supersteps import Pace
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.program.batches.batch import Batch

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsolver.krylov.control.control import Control
+from dsolver.krylov.control.supersteps import Pace
 from dsolver.krylov.methods import METHODS
-from dsolver.krylov.pace import Pace
 from dsolver.program.loop import Loop
 from dsolver.status import Status
 

@@ -5,9 +5,8 @@ official ones, and no official submission. Its V-cycle gets its name for ``M=`` 
 names imports this package.
 """
 
-from dsolver.benchmarks.hpcg.options import HpcgOptions
 from dsolver.benchmarks.hpcg.preconditioner import Hpcg
-from dsolver.benchmarks.hpcg.procedure import run
+from dsolver.benchmarks.hpcg.procedure import HpcgOptions, run
 from dsolver.benchmarks.hpcg.result import HpcgResult
 from dsolver.preconditioners import register
 

@@ -1,14 +1,15 @@
-"""Blocks: several vectors side by side, for methods that iterate on all of them. Sees neither arrays nor Dask.
+"""Blocks: several vectors side by side, for methods that iterate on all of them, and the pencil A x = λ B x.
 
 Products of all pairs of vectors and combinations of them are made chunk by chunk in one pass over a block. Where the
-engine has no fields of several columns, a block is as many fields.
+engine has no fields of several columns, a block is as many fields. Neither arrays nor Dask are seen here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -150,3 +151,23 @@ def _combined(factors: F64, keep: float, backend: Backend, _: int, layout: Layou
     t = backend.xp.stack(vectors[count:]) if keep else backend.xp.zeros((width, s.shape[1]))
     backend.kernel("combine")(keep, s, factors, t)
     return tuple(backend.vectors.unload(layout, column) for column in t)
+
+
+class BlockOperator(Protocol):
+    """A linear operator on blocks."""
+
+    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
+        """y = the operator times x, of the wanted columns at least."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pencil:
+    """The matrices of an eigenvalue problem, and what is known of them."""
+
+    a: BlockOperator
+    b: BlockOperator | None  # B, symmetric positive definite; None for a diagonal
+    weights: Field | None  # the diagonal of such a B; None for the identity, too
+    m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
+    sizes: Field  # about those of the rows of A
+    size: float  # the usual one of small rows: their geometric mean, about
+    sign: float = 1.0  # 1 for the lowest eigenvalues, -1 for the highest

@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.krylov.blocks.block import Block
-from dsolver.krylov.blocks.pencil import Pencil
+from dsolver.krylov.blocks.block import Block, Pencil
 from dsolver.krylov.blocks.projected import orthonormal, ritz
 from dsolver.krylov.blocks.rounds import F64, Numbers, RoundedOtherwiseError, Rounds
 

@@ -8,10 +8,8 @@ from dsolver.krylov.control.drift import DRIFT_INTERVAL, Drift, has_parted
 from dsolver.krylov.control.giving_up import STAGNATION, GivingUp
 from dsolver.krylov.control.norms import LEAST_DECREASE, ResidualNorms
 from dsolver.krylov.control.requests import Advance, ColumnIterations, End, Pause, Sample, Start, Steps, asked
-from dsolver.krylov.control.rounding import ATTAINABLE, Balancing, beats_zero, is_rounding
-from dsolver.krylov.control.row_scales import RowScales
-from dsolver.krylov.control.supersteps import Supersteps
-from dsolver.krylov.pace import Pace
+from dsolver.krylov.control.rounding import ATTAINABLE, Balancing, RowScales, beats_zero, is_rounding
+from dsolver.krylov.control.supersteps import Pace, Supersteps
 from dsolver.status import Status
 
 

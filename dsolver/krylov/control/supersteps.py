@@ -1,9 +1,28 @@
-"""Lengths of supersteps: iterations that are launched before a residual is looked at."""
+"""Lengths of supersteps, iterations that are launched before a residual is looked at, and the pace of a solve."""
 
+import math
+from dataclasses import dataclass
 from typing import Final
 
 from dsolver.krylov.control.norms import ResidualNorms
-from dsolver.krylov.pace import Pace
+
+
+@dataclass(kw_only=True)
+class Pace:
+    """Pace with one matrix and M, the same on all ranks: seconds of an iteration, and what it takes off log ‖r‖."""
+
+    seconds: float = math.inf
+    gain: float = 0.0
+
+    def needed(self, begun: float, target: float) -> float:
+        """Iterations from one residual's norm to another at this pace; 0 where none is known."""
+        return math.log(begun / target) / self.gain if self.gain > 0.0 and 0.0 < target < begun < math.inf else 0.0
+
+    def learn(self, begun: float, ended: float, iterations: int) -> None:
+        """Learn from a solve that has converged after so many iterations."""
+        if iterations > 0 and 0.0 < ended < begun:
+            self.gain = math.log(begun / ended) / iterations
+
 
 SUPERSTEP_SECONDS: Final = 0.5
 """Seconds that a superstep should take: long beside what it costs to begin one, short for who watches or cancels."""

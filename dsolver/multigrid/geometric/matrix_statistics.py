@@ -1,14 +1,16 @@
-"""Statistics of a matrix: the fractions of its rows with jumps, with ends of lines, with an anisotropy of their own."""
+"""Statistics of a matrix: fractions of rows with jumps, ends of lines, own anisotropy; axes that are coarsened."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import log
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from dsolver.engines.base import Engine, Operand, PerChunk
-from dsolver.grid.box import Offsets
+from dsolver.grid.box import Offsets, Triple
+from dsolver.grid.numbering import by_offset
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 
 T = TypeVar("T")
@@ -59,7 +61,7 @@ def turning(
     axis to another and how strongly rows do in the geometric mean, at least.
     """
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
-    turn = partial(_turns, offsets=offsets, limits=tuple(log(ratio) for ratio in ratios))
+    turn = partial(_turns, offsets=offsets, limits=tuple(math.log(ratio) for ratio in ratios))
     alone = len(engine.partition) == 1
     sums: Sequence[Operand] = [made] if alone else engine.totals(made, 6)
     counts = engine.per_chunk(turn, weights, *sums)
@@ -108,3 +110,29 @@ def _jumps(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple
     """The numbers of jumps, of places where one could be, and of couplings on one side alone: float64 (1,) each."""
     counts = backend.lattice.jumps(offsets, weights.reshape(len(offsets), -1), RATIO)
     return counts[0:1], counts[1:2], counts[2:3]
+
+
+STRONG: Final = 0.5  # an axis is coarsened when its couplings are at least this part of the strongest axis'
+
+
+def coarsening_factors(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> Triple:
+    """The factor of each axis: 2, or 1 where rows are weakly coupled along it; the same on every rank.
+
+    At least one axis of several points is: the strongest, or all where rows are hardly coupled at all. Far down in a
+    porous medium what is left of couplings may even have the other sign, which makes no axis better than another.
+    """
+    sums = engine.per_chunk(partial(_couplings, offsets=offsets), weights)
+    return engine.decided(partial(_factors, partition.grid), *(sums.at(axis) for axis in range(3)))
+
+
+def _factors(grid: Triple, *found: float) -> Triple:
+    strongest = max((s for s, n in zip(found, grid, strict=True) if n > 1), default=0.0)
+    weak = STRONG * strongest if strongest > 0.0 else -math.inf
+    x, y, z = (2 if n > 1 and not s < weak else 1 for s, n in zip(found, grid, strict=True))
+    return x, y, z
+
+
+def _couplings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, Any, Any]:
+    """Sums of the couplings along x, y, z: float64 (1,) each."""
+    sums = backend.lattice.couplings(offsets, by_offset(weights, offsets))
+    return sums[0:1], sums[1:2], sums[2:3]

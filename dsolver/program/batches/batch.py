@@ -14,16 +14,16 @@ from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.repetition import Repetition
 from dsolver.grid.partition import Partition
 from dsolver.krylov.control.requests import Sample
+from dsolver.krylov.control.supersteps import Pace
 from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
-from dsolver.krylov.pace import Pace
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.relaxation.chebyshev import noise
 from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 from dsolver.problems import Problem
 from dsolver.program.batches.column import Column, Sides
-from dsolver.program.complex_operators import complex_inverse, complex_matrix
+from dsolver.program.operators import complex_inverse, complex_matrix
 from dsolver.program.spec import SolveSpec
 
 AT_ONCE: Final = 8

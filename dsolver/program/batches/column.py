@@ -14,8 +14,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
-from dsolver.krylov.breakdown import by_rounding
-from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.cg import ConjugateGradient, by_rounding
 from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.krylov.unreachable import take_residual, take_unreachable
@@ -60,7 +59,7 @@ class Column:
         return self.alone and bool(self.method.guards) and isinstance(self.system, System) and self.system.quiet
 
     def rounded(self) -> bool:
-        """Whether rounding explains that a curvature was not positive; see `dsolver.krylov.breakdown`."""
+        """Whether rounding explains that a curvature was not positive; see `dsolver.krylov.cg`."""
         method = self.method
         return isinstance(method, ConjugateGradient) and by_rounding(self.engine, self.layout, method)
 

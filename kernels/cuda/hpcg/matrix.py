@@ -8,19 +8,51 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
+from dsolver.kernels.cuda.launch.batched import length
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import HalfSweep, SweepLaunch, color_launch, warps
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.sell.assembly import assembly
 from dsolver.kernels.cuda.sell.assembly.slices import ANY, SlicePart
+from dsolver.kernels.cuda.sell.batched import CudaMatrixColumns
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
-from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
+from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateColumns, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix
+
+OWN = frozenset({"backward", "backward_keep", "forward_corrected", "restrict_residual"})
+"""Kernels that are in hpcg/batched.cu."""
+
+
+class HpcgColumns(SeparateColumns, CudaMatrixColumns):
+    """A `CudaHpcgMatrix` for several columns."""
+
+    def function(self, name: str) -> Any:
+        return kernel("hpcg/batched.cu", name, self.dtype, self.width) if name in OWN else super().function(name)
+
+    def symgs(self, r: Array, x: Array) -> None:
+        self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
+        self._half_sweep("backward", self._sweeps(self.one.filled)[1], x, x)
+
+    def presmooth(self, r: Array, x: Array, e: Array) -> None:
+        self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
+        self._half_sweep("backward_keep", self._sweeps(self.one.filled)[1], x, e)
+
+    def restrict(self, t: Injection, r: Array, x: Array, e: Array, rc: Array) -> None:
+        a = self.one
+        first, last = t.slices
+        if first < last:
+            grid, block, tail = color_launch(first - 1, last - 1, a.diagonal.dtype.itemsize, reverse=False)
+            arguments = (*a.color_arguments, t.coarse_of, e, rc, length(e), length(rc), *tail)
+            self.launch_early("restrict_residual", grid, block, arguments)
+
+    def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
+        self._half_sweep("forward_corrected", self._sweeps()[0], r, c, e, x, w, headers=self.one.smoothed)
+        self._half_sweep("backward", self._sweeps(self.one.filled)[1], w, x)
+
 
 FILE, SMOOTHER = "hpcg/assembly.cu", "hpcg/smoother.cu"
 SMOOTHED = SlicePart(name="smoothed", file=FILE, sections=3, widest=1023)

@@ -54,14 +54,14 @@ def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("explicit", [False, True])
 def test_no_choice_changes_a_bit(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
     """Widths of blocks, slabs."""
-    from dsolver.kernels.cuda.launch import config, schedule
+    from dsolver.kernels.cuda.launch import schedule
 
     monkeypatch.setattr(schedule, "WARPS_TO_FILL", 0)  # boxes are small
     b = box(case, f"cuda {dtype}")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
     itemsize = b.backend.dtype.itemsize
-    plain = config.CONFIGS[itemsize]
+    plain = schedule.CONFIGS[itemsize]
     expected = smoothed(b, with_slices(b, local))
     for change in ({"warps": 1}, {"warps": 2}, {"cached_slabs": 1}, {"cached_slabs": 4}):
-        monkeypatch.setitem(config.CONFIGS, itemsize, replace(plain, **change))
+        monkeypatch.setitem(schedule.CONFIGS, itemsize, replace(plain, **change))
         assert all((a == z).all() for a, z in zip(expected, smoothed(b, with_slices(b, local)), strict=True)), change

@@ -11,8 +11,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.views import without_base
 from dsolver.multigrid.algebraic.rows.measures import not_positive
-from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
-from dsolver.multigrid.geometric.semicoarsening import coarsening_factors
+from dsolver.multigrid.geometric.matrix_statistics import coarsening_factors, ending, jumping, turning
 
 BLOCKY: Final = 0.25
 """Fraction of the pairs of neighbors between which couplings jump, above which the lattice says little of a level.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.foresight import UnforeseenError
+from dsolver.kernels.deferred import UnforeseenError
 
 pytestmark = pytest.mark.gpu
 

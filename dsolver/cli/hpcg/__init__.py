@@ -1,1 +1,0 @@
-"""`dsolver hpcg`: the command, and the report of the benchmark."""
