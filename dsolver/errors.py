@@ -15,6 +15,7 @@
 Any other solve that does not converge is no exception: see `dsolver.Status`.
 """
 
+import importlib
 import inspect
 import math
 import warnings
@@ -75,6 +76,14 @@ class OutputExistsError(DsolverError, FileExistsError):
 def installing(extra: str) -> str:
     """The command that installs what an extra of this package names, for messages."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def of_extra(module: str, extra: str, need: str, instead: str = "") -> Any:
+    """A module that comes with an extra of this package. InputError, which begins with the need: it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"{need}: {installing(extra)}{instead}") from error
 
 
 def check_compiler() -> None:

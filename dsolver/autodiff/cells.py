@@ -38,28 +38,24 @@ class CellCoefficients(ParametricSystem):
 
     @property
     def complex(self) -> bool:
-        """Whether the coefficients that are no parameters are."""
         return self._given.complex
 
     @property
     def arrays(self) -> Sequence[Array]:
-        """The coefficients that are no parameters."""
         return arrays_of(self._given)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The grid."""
         return self._given.grid
 
     def like(self, other: ParametricSystem) -> bool:
-        """Whether it is the same problem with the same parameters."""
         return (
             isinstance(other, CellCoefficients)
             and other._given is self._given
             and (other._kappas, other._sigma) == (self._kappas, self._sigma)
         )
 
-    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:  # noqa: ARG002  # it is symmetric
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:  # it is symmetric
         """The problem with these κ and σ, and no boundary values."""
         found = [in_double(value).item() if value.shape == () else value for value in values]
         kappa = found[: self._kappas]

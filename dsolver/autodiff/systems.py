@@ -56,7 +56,7 @@ class ParametricSystem(ABC):
         """The b of the problem whose right-hand side is r, both arrays of NumPy or CuPy."""
         return r
 
-    def right_hand_side(self, parameters: Sequence[Any], b: Any) -> Any:  # noqa: ARG002
+    def right_hand_side(self, parameters: Sequence[Any], b: Any) -> Any:
         """r of A x = r, of which parameters may be a part, from a user's b."""
         return b
 
@@ -84,29 +84,24 @@ class Fixed(ParametricSystem):
 
     @property
     def complex(self) -> bool:
-        """Whether the problem is."""
         return self._problem.complex
 
     @property
     def arrays(self) -> Sequence[Array]:
-        """The problem's."""
         matrix = [self._problem.matrix.data] if isinstance(self._problem, MatrixProblem) else []
         return [*matrix, *arrays_of(self._problem)]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of b of the problem."""
         return self._problem.shape
 
     def like(self, other: ParametricSystem) -> bool:
-        """Whether it is the same problem."""
         return isinstance(other, Fixed) and other._problem is self._problem
 
-    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:  # noqa: ARG002
-        """The problem."""
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
         return self._problem
 
-    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:  # noqa: ARG002
+    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
         """Zero: it has no parameters."""
         return 0.0 * (left * right).sum()
 
@@ -119,15 +114,12 @@ class MatrixEntries(ParametricSystem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(rows,)."""
         return (self._rows,)
 
     def like(self, other: ParametricSystem) -> bool:
-        """Whether it has as many rows."""
         return isinstance(other, MatrixEntries) and other._rows == self._rows
 
     def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
-        """The matrix."""
         data, rows, columns = values
         n = self._rows
         inside = (rows < n) & (columns < n)  # JAX pads entries with places beyond the last

@@ -1,6 +1,5 @@
 """Files of arrays and results: `.npy`, `.zarr`, NetCDF and HDF5, and JSON."""
 
-import importlib
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ import numpy as np
 
 from dsolver.cli import labeled
 from dsolver.dask_types import Client
-from dsolver.errors import InputError, OutputExistsError, check_path, installing
+from dsolver.errors import InputError, OutputExistsError, check_path, of_extra
 from dsolver.monitor.spans import Span, to_jsonl, to_trace
 
 ARRAYS: Final = (".npy", ".zarr", *labeled.ENDINGS)
@@ -176,10 +175,7 @@ def opened(path: Path) -> Any:
 
 
 def _zarr() -> Any:
-    try:
-        return importlib.import_module("zarr")
-    except ImportError as error:
-        raise InputError(f"zarr is not installed: {installing('zarr')}, or use a .npy file") from error
+    return of_extra("zarr", "zarr", "zarr is not installed", ", or use a .npy file")
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any, Final, Protocol, TypeGuard, runtime_checkable
+from functools import partial
+from typing import Any, Final
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.grid.partition import Partition
@@ -13,46 +13,13 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 
 
-@runtime_checkable
-class DirectionMaker(ApproximateInverse, Protocol):
-    """A preconditioner that makes the next direction itself, because z is not in the value type of r."""
-
-    def make_direction(
-        self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: PartialSums
-    ) -> None:
-        """rz = r . z and p = z + (rz/rz_old) p with z = M r; rr is r . r, pap the curvature of the p before."""
-
-
-@runtime_checkable
-class DotMaker(ApproximateInverse, Protocol):
-    """A preconditioner that may bring r . z with it."""
-
-    def apply_dot(self, r: Field, z: Field, parts: PartialSums) -> bool:
-        """z = M r, and r . z of each chunk if that costs no pass of its own. Returns whether there is one."""
-
-
 def apply_with_dot(m: ApproximateInverse, r: Field, z: Field, parts: PartialSums) -> bool:
-    """z = M r, and r . z of each chunk if M brings it. Returns whether there is one."""
-    if _makes_dot(m):
-        return m.apply_dot(r, z, parts)
+    """z = M r, and r . z of each chunk if M brings it, by an `apply_dot`. Returns whether there is one."""
+    apply_dot: Callable[..., bool] | None = getattr(m, "apply_dot", None)
+    if apply_dot is not None:
+        return apply_dot(r, z, parts)
     m.apply(r, z)
     return False
-
-
-def _makes_dot(m: object) -> TypeGuard[DotMaker]:
-    kind: Any = type(m)
-    return _follows(kind, DotMaker)
-
-
-def _makes_direction(m: object) -> TypeGuard[DirectionMaker]:
-    kind: Any = type(m)
-    return _follows(kind, DirectionMaker)
-
-
-@cache
-def _follows(kind: type, protocol: type) -> bool:
-    """Whether a class has the methods of a protocol, which is asked in each iteration: Python takes 40 us to answer."""
-    return issubclass(kind, protocol)
 
 
 class ConjugateGradient(KrylovMethod):
@@ -134,10 +101,9 @@ class ConjugateGradient(KrylovMethod):
 
     def _make_direction(self) -> None:
         """z = M r, rz = r . z and p = z + (rz/rz_old) p."""
-        if _makes_direction(self.preconditioner):
-            self.preconditioner.make_direction(
-                self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._rz_parts
-            )
+        make_direction: Callable[..., None] | None = getattr(self.preconditioner, "make_direction", None)
+        if make_direction is not None:
+            make_direction(self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._rz_parts)
             return
         made = False
         if self.preconditioner is None:

@@ -29,7 +29,11 @@ class Operator(Protocol):
 
 
 class ApproximateInverse(Protocol):
-    """Preconditioner M, applied: linear; symmetric and positive definite where the method needs that."""
+    """Preconditioner M, applied: linear; symmetric and positive definite where the method needs that.
+
+    One with an `apply_dot` may bring r . z with z (`MultigridCycle`), one with a `make_direction` makes the next
+    direction of conjugate gradients itself, since its z is not in the value type of r (`Lowered`).
+    """
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""

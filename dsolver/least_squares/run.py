@@ -131,7 +131,7 @@ class LeastSquaresRun:
 
     def _attempt(self) -> list[LeastSquaresSolution]:
         """Set up, and solve for what is left; all solutions."""
-        with self._launched() as program:
+        with self._runtime.launch(LeastSquares, self._spec, self._cut.column_partition) as program:
             host = self._runtime.client is not None or self._runtime.device != "cuda"
             for name, blocks in self._cut.blocks(host=host).items():
                 program.bring(name, blocks, LeastSquares.load, name)
@@ -199,9 +199,6 @@ class LeastSquaresRun:
             engine=self._runtime.describe(chunks, program.link),
             notes=notes,
         )
-
-    def _launched(self) -> RunningProgram[LeastSquares]:
-        return self._runtime.launch(LeastSquares, self._spec, self._cut.column_partition)
 
     def _check(self, column: _Column, b_norm: float, first: Norms) -> None:
         """Refuse values that are not finite, and norms that are out of range."""

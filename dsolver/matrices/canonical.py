@@ -1,13 +1,12 @@
 """The canonical form of matrices of SciPy: compressed rows of float64 with sorted columns and no duplicates."""
 
-import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import psutil
 
-from dsolver.errors import InputError, check_real, in_a_line, installing
+from dsolver.errors import InputError, check_real, in_a_line, of_extra
 from dsolver.kernels.reductions import some
 from dsolver.units import counted
 
@@ -161,7 +160,4 @@ def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
 
 def imported(module: str) -> Any:
     """A module of SciPy, which users with a SciPy matrix have; an extra otherwise."""
-    try:
-        return importlib.import_module(f"scipy.{module}")
-    except ImportError as error:
-        raise InputError(f"sparse matrices need SciPy, which is not installed: {installing('matrices')}") from error
+    return of_extra(f"scipy.{module}", "matrices", "sparse matrices need SciPy, which is not installed")

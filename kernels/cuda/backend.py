@@ -1,13 +1,12 @@
 """The backend of NVIDIA GPUs: launches of this package's CUDA kernels on CuPy's current stream."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import cupy
 import numpy as np
 
-from dsolver.kernels.backend import Backend
+from dsolver.kernels import Backend, usable_cpus
 from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda import host_arrays
@@ -43,14 +42,15 @@ class CudaBackend(Backend):
 
     def __init__(self, dtype: str = "float64") -> None:
         try:
-            cupy.cuda.runtime.getDeviceCount()
+            devices = int(cupy.cuda.runtime.getDeviceCount())
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise ImportError(f"the cuda kernels need a GPU: {error}") from error
+        threads = max(1, min(HOST_THREADS, usable_cpus() // devices))
         made = vectors(dtype)
         self.vectors, self.dtype = made, made.dtype
         self.layouts = CudaLayoutSetup(cupy, SLICE)
         self.lattice = CudaLattice(cupy)
-        self.amg = CudaAlgebra(Team(_host_threads()))
+        self.amg = CudaAlgebra(Team(threads))
         self.dense = CudaDense(made)
         self.stencil = CudaStencils(made)
         self.general = CudaGeneral(cupy, made, SLICE, gpu=True)
@@ -97,9 +97,3 @@ class CudaBackend(Backend):
         many = idle > LITTLE * device_property("totalGlobalMem") and idle > IDLE * cupy.cuda.runtime.memGetInfo()[0]
         if always or many:
             pool.free_all_blocks()
-
-
-def _host_threads() -> int:
-    """Threads that share what set-up does on the host."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return max(1, min(HOST_THREADS, cores // int(cupy.cuda.runtime.getDeviceCount())))

@@ -1,12 +1,11 @@
 """Parts of a matrix's graph, a chunk of rows each, by METIS: about as many entries each, and few between them."""
 
-import importlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, installing
+from dsolver.errors import of_extra
 
 
 def parts_of_rows(rows: Any, parts: int, *, block: int, symmetric: bool) -> npt.NDArray[np.int64]:
@@ -30,17 +29,10 @@ def _parts(graph: Any, parts: int) -> npt.NDArray[np.int64]:
     """The part of each node. The same graph has the same parts everywhere."""
     if parts == 1:
         return np.zeros(graph.shape[0], dtype=np.int64)
-    metis = _metis()
+    metis = of_extra("pymetis", "partition", "partition='graph' needs pymetis, which is missing")
     lengths = np.diff(graph.indptr)
     row = np.repeat(np.arange(graph.shape[0]), lengths)
     others = graph.indices != row  # METIS knows no edge from a node to itself
     starts = np.concatenate([[0], np.cumsum(np.bincount(row[others], minlength=graph.shape[0]))])
     _, found = metis.part_graph(parts, metis.CSRAdjacency(starts, graph.indices[others]), vweights=lengths)
     return np.asarray(found, dtype=np.int64)
-
-
-def _metis() -> Any:
-    try:
-        return importlib.import_module("pymetis")
-    except ImportError as error:
-        raise InputError(f"partition='graph' needs pymetis, which is missing: {installing('partition')}") from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dsolver.errors import InputError, installing
+from dsolver.errors import InputError, of_extra
 from dsolver.monitor.history import SolveRecord
 from dsolver.monitor.pages.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
 from dsolver.monitor.spans import exposed_text, exposure, read_jsonl, to_columns
@@ -88,7 +88,8 @@ def draw(material: Material) -> Any:
     count = len(panels) + len(lanes)
     if count == 0:
         raise InputError("nothing to report: name at least one file")
-    figure = _figure_class()(figsize=(10, PANEL_HEIGHT * count), layout="constrained")
+    module = of_extra("matplotlib.figure", "plots", "a report needs matplotlib")  # pyplot would choose a window system
+    figure = module.Figure(figsize=(10, PANEL_HEIGHT * count), layout="constrained")
     axes = figure.subplots(count, 1, squeeze=False)[:, 0]
     for panel, axis in zip(panels, axes, strict=False):
         panel(material, axis)
@@ -251,11 +252,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3e}" if 0 < abs(value) < 1e-2 else f"{value:.4g}"
     return html.escape(str(value))
-
-
-def _figure_class() -> Any:
-    """The `Figure` of matplotlib, without pyplot, which would choose a window system."""
-    try:
-        return importlib.import_module("matplotlib.figure").Figure
-    except ImportError as error:
-        raise InputError(f"a report needs matplotlib: {installing('plots')}") from error

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.errors import InputError, installing
+from dsolver.errors import of_extra
 from dsolver.folders import entries, new_file, opened, path_of, remove
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
@@ -118,7 +118,4 @@ def _sizes(array: int) -> dict[str, int]:
 
 def load_zarr() -> Any:
     """The zarr package. InputError: it is not installed."""
-    try:
-        return importlib.import_module("zarr")
-    except ImportError as error:
-        raise InputError(f"zarr is not installed: {installing('zarr')}") from error
+    return of_extra("zarr", "zarr", "zarr is not installed")
