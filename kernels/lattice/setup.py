@@ -14,8 +14,6 @@ import numpy as np
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil import alike as stencil_rows
-from dsolver.kernels.formats.stencil.alike import Alike
-from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.kernels.lattice import components, galerkin, statistics, transfers
 from dsolver.kernels.lattice import fluxes as finite_volumes
 from dsolver.kernels.lattice.coarsening import Coarsening, Triple
@@ -89,11 +87,7 @@ class LatticeSetup:
     jumps = _of_array_module(statistics.jumps)
     leanings = _of_array_module(statistics.leanings)
     turns = _of_array_module(statistics.turns)
-
-    def alike(self, rows: StencilRows) -> Alike | None:
-        """The numbers that a box's rows have in common: see `formats.stencil.alike`."""
-        return stencil_rows.alike(rows)
-
+    alike = staticmethod(stencil_rows.alike)
     outweighed = _of_array_module(statistics.outweighed)
     unfit = _of_array_module(statistics.unfit)
 
@@ -114,13 +108,8 @@ class LatticeSetup:
         """The labels of a box's components, from those of its cells: see `components.cell_labels`."""
         return self.least_of_connected(components.cell_labels(ground, solid, numbers))
 
-    def least_of_connected(self, labels: Array) -> Array:
-        """The smallest label that each cell of a box hangs together with: see `components`."""
-        return components.least_of_connected(labels)
-
-    def labels_seen(self, labels: Array) -> tuple[Array, Array]:
-        """Cells in components that nothing fixes, and how many there are: see `components`."""
-        return components.labels_seen(labels)
+    least_of_connected = staticmethod(components.least_of_connected)
+    labels_seen = staticmethod(components.labels_seen)
 
     def grouped(self, keys: Array) -> tuple[Array, Groups]:
         """Items with equal keys, float64 (items,), as groups: see `reductions.grouped`."""

@@ -23,7 +23,6 @@ from dsolver.kernels.formats.compressed import LONGEST
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
 from dsolver.kernels.general.operations import Between
 from dsolver.kernels.general.rows import SplitRows
@@ -43,8 +42,7 @@ class CudaGeneral(GeneralSetup):
         few = few_rows(rows.size, len(rows.columns))
         return None if few else asked(rows, rows.size, blocks, self._vectors.type_name)
 
-    def look(self, rows: Csr, allowed: float) -> Look:
-        return look(rows, allowed)
+    look = staticmethod(look)
 
     def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
         """The format of that name, or by statistics, which few rows do not need."""
@@ -187,9 +185,8 @@ class CudaGeneral(GeneralSetup):
     def ascending(self, rows: Csr, columns: int) -> Csr:
         return mirrors.ascending(rows, columns)
 
+    wait = staticmethod(settle)
+
     def _rounded(self, rows: Csr) -> Csr:
         """See `GeneralSetup._rounded`: slices round values as they are stored, other formats before."""
         return rows
-
-    def wait(self) -> None:
-        settle()
