@@ -51,7 +51,8 @@ def lowered(x: Any, exponent: int, *, here: bool) -> Any:
     made = times(x, exponent)
     if exponent > 0 and here and not abs(made).max() < math.inf:
         raise InputError("x has values beyond the largest number there is: multiply A, or divide b, by a power of ten")
-    least = np.finfo(made.dtype).tiny * math.sqrt(np.finfo(made.dtype).eps)
+    numbers = np.finfo(np.float32 if made.dtype.itemsize == 4 else np.float64)  # a tensor's type is none of NumPy's
+    least = numbers.tiny * math.sqrt(numbers.eps)
     if exponent < 0 and here and abs(made).max() < least and abs(x).max() > 0.0:
         raise InputError(f"x has no value as large as {least:.1e}: divide A, or multiply b, by a power of ten")
     return made

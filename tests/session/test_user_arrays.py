@@ -387,11 +387,21 @@ def test_what_xarray_has_beside_data_arrays_is_refused(name: str) -> None:
 # -- arrays of other packages ------------------------------------------------------------------------------------------
 
 
+class Kind:
+    """What another package's type of numbers has: a size and a name, of which NumPy knows nothing."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.itemsize, self.name = dtype.itemsize, dtype.name
+
+    def __repr__(self) -> str:
+        return f"package.{self.name}"
+
+
 class Tensor:
     """What another package's array has: DLPack and a shape, and no more of NumPy."""
 
     def __init__(self, values: Any) -> None:
-        self.values, self.shape, self.dtype, self.ndim = values, values.shape, values.dtype, values.ndim
+        self.values, self.shape, self.dtype, self.ndim = values, values.shape, Kind(values.dtype), values.ndim
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.values.__dlpack__(**options)
