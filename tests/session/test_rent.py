@@ -63,7 +63,7 @@ def test_matrices_have_factors_too_and_methods_that_are_asked_for_do_not() -> No
 
 
 def test_several_right_hand_sides_have_factors_one_after_the_other() -> None:
-    with dsolver.Solver(diffusion(FIELD.shape, FIELD)) as solver:
+    with dsolver.Solver(diffusion(FIELD.shape, FIELD), device="cpu") as solver:
         first: list[Any] = [solver.solve(RNG.standard_normal((*FIELD.shape, 3))) for _ in range(10)]
     assert all(solutions.converged for solutions in first)
     assert {"Multigrid" in solutions[0].solved_by for solutions in first} == {True, False}
