@@ -4,6 +4,7 @@ A command is a function of the program and of other arguments, `Solve.solution` 
 type checkers see a call as what it is.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -145,7 +146,8 @@ class LocalProgram(RunningProgram[P_co]):
 
         Without this they wait for Python's collector, to which a vector on a GPU is a hundred bytes.
         """
-        self._engine.forget()
+        if not sys.is_finalizing():  # modules are gone then
+            self._engine.forget()
 
     def _there(self) -> P_co:
         """The program, which nothing else must hold: its memory is given back where it runs out."""

@@ -169,7 +169,7 @@ def test_a_matrix_on_a_cluster_is_turned_there() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("make", [lambda: -lattice(), bounded, lambda: rounded(1e-7)])
+@pytest.mark.parametrize("make", [lambda: -lattice(), bounded, lambda: rounded(1e-7), lambda: (1.0 + 0.5j) * lattice()])
 def test_on_a_gpu(make: Callable[[], sp.csr_array]) -> None:
     import cupy
 

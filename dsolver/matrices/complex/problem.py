@@ -10,6 +10,7 @@ from dsolver.matrices.checked import look_at, rows_on_gpu, to_gpu
 from dsolver.matrices.complex.parts import ComplexParts, complex_parts
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import problem_of
+from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import SolvedMatrix, filled, of_sizes
 
 
@@ -25,7 +26,7 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         InputError: as of `dsolver.matrices.canonical.canonical`.
     """
     check_form(words, A, complex_too=True)
-    on_gpu = type(A).__module__.startswith("cupyx")
+    on_gpu = isinstance(A, EntriesOnGpu) or type(A).__module__.startswith("cupyx")
     notes: tuple[str, ...] = ()
     found = if_memory_suffices(lambda: _there(words, A)) if gpu or on_gpu else None
     if found is None:
