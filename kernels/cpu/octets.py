@@ -38,7 +38,7 @@ class CpuOctets(SeparateDot, Octets):
         return OctetsColumns(self, width)
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=self.worth)
+        self.vectors.team.run(spmv, 0, self.count, *self.head, x, 0.0, y, y, worth=self.worth)
 
     @cached_property
     def worth(self) -> int:
@@ -56,12 +56,12 @@ class OctetsColumns(SeparateDot, Columns):
 
     def spmv(self, x: Real, y: Real) -> None:
         a = self.one
-        columns = zip(x, y, strict=True)
-        a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=a.worth)
+        columns = [(x[n], 0.0, y[n], y[n]) for n in range(self.width)]
+        a.vectors.team.run_columns(spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=a.worth)
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
-    """A matrix, whose columns ascend in each row, in octets."""
+    """A matrix in octets."""
     rows, team = matrix.size, vectors.team
     count, windows = count_of(rows), -(-rows // WINDOW)
     lanes, found = np.empty(count * LANES, dtype=np.uint8), np.empty((count, 2), dtype=np.int64)
@@ -87,10 +87,21 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
 
 
 @compiled(fastmath={"contract"})
-def _spmv(
-    first: Any, last: Any, rows: Any, octets: Any, lanes: Any, words: Any, wide: Any, values: Any, x: Any, y: Any
+def spmv(
+    first: Any,
+    last: Any,
+    rows: Any,
+    octets: Any,
+    lanes: Any,
+    words: Any,
+    wide: Any,
+    values: Any,
+    x: Any,
+    keep: Any,
+    before: Any,
+    y: Any,
 ) -> None:
-    """y = A x on octets [first, last). `wide` are the same words as int32."""
+    """y = keep before + A x on octets [first, last); keep is 0 or 1. `wide` are the same words as int32."""
     for s in range(uint64(first), uint64(last)):
         i, end = uint64(octets[s, 0]) * EIGHT, uint64(octets[s + ONE, 0]) * EIGHT
         base, p = uint64(octets[s, 2]), s * EIGHT
@@ -125,7 +136,7 @@ def _spmv(
         for lane in range(LANES):
             row = begin + uint64(lanes[p + uint64(lane)])
             if row < uint64(rows):
-                y[row] = sums[lane]
+                y[row] = sums[lane] if keep == 0.0 else before[row] + sums[lane]
 
 
 @compiled()
@@ -146,7 +157,8 @@ def _measure(first: Any, last: Any, start: Any, columns: Any, lanes: Any, found:
                 row = begin + order[p - begin]
                 if row < rows and start[row + 1] > start[row]:
                     width = max(width, start[row + 1] - start[row])
-                    low, high = min(low, columns[start[row]]), max(high, columns[start[row + 1] - 1])
+                    for i in range(start[row], start[row + 1]):
+                        low, high = min(low, columns[i]), max(high, columns[i])
             found[s, 0], found[s, 1] = width, low if 0 <= high - low <= NEAR_REACH else NO_BASE
 
 

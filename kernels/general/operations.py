@@ -117,10 +117,6 @@ class RowOperations(ABC):
     def between(self, levels: Between) -> Any:
         """Rows between two levels in their form, with its kernels."""
 
-    def evened(self, rows: Csr) -> Csr:
-        """Rows between two levels, with holes in short ones where a device's kernels are faster so."""
-        return rows
-
     def reordered(self, rows: Csr, order: Array) -> Csr:
         """The rows in another order, each of them once, on the device."""
         return rows.selected(order)

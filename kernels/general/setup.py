@@ -130,7 +130,7 @@ class GeneralSetup(RowOperations):
         measured: Any = None,
     ) -> Any:
         """Rows between two levels; written: the order of vectors of products, of one color unless `colored`."""
-        rows, guard = self.evened(rows), self._guard
+        guard = self._guard
         order, places = written.row[guard : guard + written.rows], read.position
         if not written.in_order and (order[1:] < order[:-1]).any():
             rows = self.reordered(rows, order)

@@ -12,6 +12,7 @@ from dsolver.kernels.cpu.csr.look import look
 from dsolver.kernels.cpu.csr.loops import find_diagonal
 from dsolver.kernels.cpu.csr.rows import split
 from dsolver.kernels.cpu.csr.statistics import statistics
+from dsolver.kernels.cpu.csr.transfers import CpuTransferRows, between
 from dsolver.kernels.cpu.loops.team import rows_worth
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, cpu_choice
@@ -68,11 +69,8 @@ class CpuGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(self, levels: Between) -> products.CpuTransferRows:
-        return products.CpuTransferRows(**levels.fields, vectors=self._vectors)
-
-    def evened(self, rows: Csr) -> Csr:
-        return products.evened(rows, self._vectors)
+    def between(self, levels: Between) -> CpuTransferRows:
+        return between(levels, self._vectors)
 
     def wait(self) -> None:
         """Kernels have run when they return."""

@@ -34,25 +34,12 @@ def spmv_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, x: A
 def transfer(
     first: Any, last: Any, start: Any, columns: Any, values: Any, x: Any, keep: Any, begin: Any, y: Any
 ) -> None:
-    """y = keep begin + A x on rows [first, last), which are short; keep is 0 or 1."""
+    """y = keep begin + A x on rows [first, last); keep is 0 or 1."""
     for row in range(uint64(first), uint64(last)):
         total = values.dtype.type(0)
         for i in range(uint64(start[row]), uint64(start[row + ONE])):
             total += values[i] * x[uint64(columns[i])]
         y[row] = total if keep == 0.0 else begin[row] + total
-
-
-@compiled()
-def pad(
-    first: Any, last: Any, start: Any, columns: Any, values: Any, room: Any, out_columns: Any, out_values: Any
-) -> None:
-    """Rows [first, last) with holes behind their entries, column and value 0; room: where each one begins there."""
-    for row in range(uint64(first), uint64(last)):
-        i, end = uint64(start[row]), uint64(start[row + ONE])
-        for k in range(uint64(room[row]), uint64(room[row + ONE])):
-            out_columns[k] = columns[i] if i < end else 0
-            out_values[k] = values[i] if i < end else 0
-            i += ONE
 
 
 # A chunk's rows are a function: called for each row, it would count references to its arrays there.

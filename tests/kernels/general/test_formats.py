@@ -14,10 +14,13 @@ from dsolver.kernels.cpu import octets as cpu_octets
 from dsolver.kernels.cpu.block_slices import products as cpu_slices
 from dsolver.kernels.cpu.csr import loops as cpu_loops
 from dsolver.kernels.cpu.csr import products as cpu_rows
+from dsolver.kernels.cpu.csr import transfers
+from dsolver.kernels.cpu.csr.products import CpuRows
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.block_slices import BLOCKS, NEAR, RUN, WIDE
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.octets import NO_BASE
+from dsolver.kernels.general.operations import Between
 from dsolver.kernels.reference import general as numpy_rows
 from tests.kernels.general.text import block_slices as numpy_slices
 from tests.kernels.general.text import chunks as numpy_chunks
@@ -74,7 +77,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrices of tests are cut among threads, too."""
     monkeypatch.setattr(cpu_rows, "ROWS_WORTH_A_THREAD", 16)
     monkeypatch.setattr(cpu_rows, "CHUNKS_WORTH_A_THREAD", 1)
-    monkeypatch.setattr(cpu_rows, "ENTRIES_WORTH_A_THREAD", 64)
+    monkeypatch.setattr(transfers, "ENTRIES_WORTH_A_THREAD", 64)
     monkeypatch.setattr(cpu_octets, "ENTRIES_WORTH_A_THREAD", 128)
 
 
@@ -264,17 +267,19 @@ def test_the_diagonal_is_zero_where_a_row_has_none() -> None:
     assert (numpy_rows.TextbookRows(shape=matrix.shape, entries=rows).diagonal() == matrix.diagonal()).all()
 
 
-@pytest.mark.parametrize(("longest", "step"), [(3, 2), (4, 4), (9, 4), (60, 1)])
-def test_holes_in_rows_between_levels_change_no_bit(longest: int, step: int) -> None:
+@pytest.mark.parametrize(("longest", "kind"), [(3, cpu_octets.CpuOctets), (9, cpu_octets.CpuOctets), (60, CpuRows)])
+def test_the_form_of_rows_between_levels_changes_no_bit(longest: int, kind: type) -> None:
     rng = np.random.default_rng(longest)
     start = np.append(0, np.cumsum(rng.integers(0, longest + 1, 100)))
     rows = Csr(start, rng.integers(0, 50, start[-1], dtype=np.int32), rng.standard_normal(start[-1]))
-    made = cpu_rows.evened(rows, vectors(2, "float64"))
-    assert (np.diff(made.start) % step == 0).all()
-    assert (made is rows) == (step == 1)
-    x, y = rng.standard_normal(50), np.empty((2, 100))
-    for out, a in zip(y, (rows, made), strict=True):
-        cpu_loops.transfer(0, 100, *a, x, 0.0, out, out)
+    made = transfers.between(
+        Between(shape=(100, 50), rows=rows, written=slice(100), read=slice(50)), vectors(2, "float64")
+    )
+    assert isinstance(made.product, kind)
+    x, y = rng.standard_normal(50), rng.standard_normal((2, 100))
+    y[1] = y[0]
+    cpu_loops.transfer(0, 100, *rows, x, 1.0, y[0], y[0])
+    made.prolong_add(x, y[1])
     assert y[0].tobytes() == y[1].tobytes()
 
 
