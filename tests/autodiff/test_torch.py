@@ -173,7 +173,7 @@ def test_gradients_are_of_the_transpose_where_a_symmetric_matrix_is_solved_in_pl
     np.testing.assert_allclose(right.grad.numpy(), adjoint, rtol=1e-10)
     places, values = matrix.grad.coalesce().indices().numpy(), matrix.grad.coalesce().values().numpy()
     np.testing.assert_allclose(values, -adjoint[places[0]] * x[places[1]], rtol=1e-10)
-    with pytest.raises(InputError, match=r"A is not symmetric \(few entries are not mirrored\)"):
+    with pytest.raises(InputError, match=r"A is not symmetric \(a few of its entries are not mirrored\)"):
         dsolver.torch.solve(dsolver.matrix(sp.csr_array(a)), right)
 
 
