@@ -156,6 +156,7 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
         InputError: this machine has far too few CPUs for so many.
     """
     import dask
+    from distributed import LocalCluster  # its defaults come with it, and would take the place of ours
 
     cpus = usable_cpus()
     most = max(MOST_ON_FEW_CPUS, MOST_PER_CPU * cpus)
@@ -166,11 +167,10 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
     set_timeout()
     if device == "cuda" or (device == "auto" and count_gpus() >= workers):
         return _start_gpus(workers, options)
-    from distributed import LocalCluster
 
     made: Any = None
     try:
-        with _held_back(signal.SIGINT), dask.config.set(with_heap()):
+        with _held_back(signal.SIGINT), with_heap():
             made = LocalCluster(
                 n_workers=workers,
                 processes=True,

@@ -7,6 +7,9 @@ falls into the second absence, however short that is. Nannies that run elsewhere
 `dask-cuda-worker`, are never given up.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from dsolver.kernels.cpu.heap import KEPT
@@ -24,13 +27,24 @@ set-ups of 64³ rows after the first, by the machine's load."""
 OFFERED: Final = {"MALLOC_TRIM_THRESHOLD_": "65536"}  # Dask's own
 
 
-def with_heap() -> dict[str, Any]:
-    """Configuration of Dask with `HEAP` for nannies that begin, where the user has not set its variables."""
+@contextmanager
+def with_heap() -> Iterator[None]:
+    """Context in which nannies that begin have `HEAP`, where the user has not set its variables.
+
+    A nanny leaves its variables in this process, where workers of the user's own would have them: they go again.
+    """
     import dask
 
-    given = dask.config.get(ENVIRONMENT)
+    given, before = dask.config.get(ENVIRONMENT), {name: os.environ.get(name) for name in HEAP}
     free = {name: value for name, value in HEAP.items() if str(given.get(name)) in ("None", OFFERED.get(name))}
-    return {ENVIRONMENT: given | free}
+    try:
+        with dask.config.set({ENVIRONMENT: given | free}):
+            yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def bear_with_nannies(cluster: Any) -> None:

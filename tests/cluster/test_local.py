@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,23 +57,22 @@ def running(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 @pytest.mark.parametrize(("own", "found"), [(None, nannies.LOST_WORKER_TIMEOUT), ("1 minute", "1 minute")])
 def test_a_worker_may_take_its_time_to_come_back(own: str | None, found: str) -> None:
-    """Dask's own default gives up its nanny after 15 s; what users have set stays."""
+    """Dask's own default gives up its nanny after 15 s; what users have set stays. Defaults come with an import."""
     name = "distributed.deploy.lost-worker-timeout"
-    with (
-        dask.config.set({name: own} if own else {}),
-        local.start_local(0, "cpu", dashboard_address=":0"),
-    ):
-        assert dask.config.get(name) == found
+    given = {name: own} if own else {}
+    start = "from dsolver.cluster.local import start_local; start_local(0, 'cpu', dashboard_address=':0').close()"
+    code = f"import dask; dask.config.set({given!r}); {start}; print(dask.config.get({name!r}))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == found
 
 
 @pytest.mark.parametrize("own", [None, "4096"])
 def test_workers_keep_what_a_set_up_frees_unless_the_user_says_otherwise(
     own: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The heaps of our own workers: their nannies' variables, of which Dask leaves some in this process."""
+    """The heaps of our own workers: variables of nannies, which leave them in this process to all that begins there."""
+    import_module("distributed")  # Dask's variables
     for name in nannies.HEAP:
-        monkeypatch.setenv(name, "")  # so that what this cluster leaves goes, too
-        monkeypatch.delenv(name)
+        monkeypatch.delenv(name, raising=False)
     given = dask.config.get(nannies.ENVIRONMENT)
     threshold = "MALLOC_TRIM_THRESHOLD_"
     with (
@@ -82,6 +82,7 @@ def test_workers_keep_what_a_set_up_frees_unless_the_user_says_otherwise(
     ):
         (found,) = client.run(lambda: dict(os.environ)).values()
     assert found.items() >= (nannies.HEAP | ({threshold: own} if own else {})).items()
+    assert not nannies.HEAP.keys() & os.environ.keys()
     assert dask.config.get(nannies.ENVIRONMENT) == given
 
 
