@@ -19,7 +19,7 @@ from dsolver import errors
 
 FOREIGN = re.compile(r"""(\bdsolver\[|pip install (-\S+ )*['"]?dsolver(?!-hpc|/))""")
 """A text that has someone install `dsolver` from an index."""
-INSTALLED = re.compile(r"""installing\(['"](\w+)['"]\)""")
+INSTALLED = re.compile(r"""(?:installing\(|of_extra\([^,]+, )['"](\w+)['"]""")
 """An extra that a message has someone install."""
 MACHINE_CODE = "cuda/cubins/cuda13-sm_90/vectors-0123.cubin"
 """As the build step for wheels leaves it."""

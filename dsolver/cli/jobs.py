@@ -133,7 +133,7 @@ def check(command: tuple[str, ...]) -> None:
         return
     if command[0] not in RUNS:
         raise InputError(f"{command[0]!r} cannot be submitted: use one of {', '.join(RUNS)}, or python SCRIPT")
-    called: click.Command = import_module(f"dsolver.cli.{command[0]}.command").command  # for the same reason
+    called: click.Command = import_module(f"dsolver.cli.{command[0]}").command  # for the same reason
     context = called.make_context(f"dsolver {command[0]}", list(command[1:]))
     for option in ("workers", "scheduler"):
         if context.params.get(option) is not None:
