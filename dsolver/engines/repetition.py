@@ -35,3 +35,8 @@ class StepInParts:
         """Run it."""
         for part in self.parts:
             part()
+
+
+def parts_of(step: Step) -> tuple[Step, ...]:
+    """Parts of a step that are recorded, each by itself."""
+    return step.parts if isinstance(step, StepInParts) else (step,)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerHalo, EagerPerChunk
 from dsolver.engines.eager.resident import ResidentEngine
-from dsolver.engines.repetition import Repetition
+from dsolver.engines.repetition import Repetition, StepInParts
 from dsolver.engines.transport.base import PackedChannel, PeerError
 from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.handshake import TOKEN_BYTES
@@ -181,6 +183,14 @@ def test_a_step_that_fails_is_not_recorded_and_one_within_another_is_a_part_of_i
     engine.set(a, 2.0)
     assert engine.repeat(outer, 3, (b,)) == [(2.0,), (3.0,), (3.0,)]
     assert not fails
+
+
+def test_what_steps_in_parts_share_is_recorded_once() -> None:
+    engine, ran = ResidentEngine(spec_of(16, (1, 1, 1)).partition, "cpu"), Counter[str]()
+    shared, one, other = (partial(ran.update, [name]) for name in ("shared", "one", "other"))
+    for step in (StepInParts((shared, one)), StepInParts((shared, other)), StepInParts((shared, one))):
+        engine.replay(step)
+    assert ran == {"shared": 1, "one": 1, "other": 1}
 
 
 def test_steps_are_measured_where_that_is_asked_for() -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dsolver.engines.eager.captured_graph import CapturedGraph
 from dsolver.engines.eager.cuda_timing import EventTimer
 from dsolver.engines.eager.timing import Timer
-from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step, StepInParts
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step, parts_of
 from dsolver.engines.transport.base import Alone, Transport
 from dsolver.kernels.cuda.launch.foresight import recorded
 from dsolver.kernels.cuda.launch.loader import loaded
@@ -238,11 +238,6 @@ class GraphRecorder:
         finally:
             graph = CapturedGraph(self.stream)
         return graph
-
-
-def parts_of(step: Step) -> tuple[Step, ...]:
-    """Parts of a step that are recorded, each by itself."""
-    return step.parts if isinstance(step, StepInParts) else (step,)
 
 
 class _Watched:

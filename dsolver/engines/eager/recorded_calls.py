@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dsolver.engines.repetition import Step
+from dsolver.engines.repetition import Step, parts_of
 
 Calls = list[tuple[Callable[..., None], Sequence[Any]]]
 
@@ -26,14 +26,15 @@ class CallRecorder:
             self._current.append((function, operands))
 
     def run(self, step: Step) -> None:
-        """Run a step: from the second time on the functions alone that it has called."""
-        if self._current is not None:  # a part of one that is being recorded
-            step()
-        elif step not in self._steps:
-            self._steps[step] = self._recorded(step)
-        else:
-            for function, operands in self._steps[step]:
-                function(*operands)
+        """Run a step: from the second time on the functions alone that it has called, part by part."""
+        for part in parts_of(step):
+            if self._current is not None:  # a part of one that is being recorded
+                part()
+            elif part not in self._steps:
+                self._steps[part] = self._recorded(part)
+            else:
+                for function, operands in self._steps[part]:
+                    function(*operands)
 
     def forget(self) -> None:
         """Drop the steps, and all that they work on."""
