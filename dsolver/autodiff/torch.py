@@ -157,7 +157,9 @@ class _TorchSolve(torch.autograd.Function):
         how: DifferentiatedSolve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
     ) -> torch.Tensor:
         array, back = opened("b", r.detach().resolve_conj())
-        values = [opened("a parameter", values.detach().resolve_conj())[0] for values in parameters]
+        found = (values.detach().resolve_conj() for values in parameters)
+        known = (values.float() if values.dtype is torch.bfloat16 else values for values in found)  # NumPy has no such
+        values = [opened("a parameter", each)[0] for each in known]
         return back(how(values, array, transposed=transposed, gradient=gradient))
 
     @staticmethod
@@ -193,7 +195,7 @@ class _TorchSolve(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
         x, *parameters = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[4:])
-        if isinstance(ctx.how.system, MatrixEntries) and wanted[0] and _differentiated_again(parameters[0]):
+        if isinstance(ctx.how.system, MatrixEntries) and wanted[0] and _differentiated_again(ctx, parameters[0]):
             raise InputError(
                 "second derivatives in the entries of A are not to be had: PyTorch's sparse tensors make them zero; "
                 "take dsolver.jax.solve, or κ and σ of dsolver.problems.diffusion"
@@ -204,11 +206,12 @@ class _TorchSolve(torch.autograd.Function):
         return None, None, None, adjoint.conj() if ctx.needs_input_grad[3] else None, *slopes
 
 
-def _differentiated_again(values: torch.Tensor) -> bool:
-    """Whether derivatives with respect to values have a graph of their own: of PyTorch, or two of `torch.func`."""
+def _differentiated_again(ctx: Any, values: torch.Tensor) -> bool:
+    """Whether derivatives with respect to values are asked for, with a graph of PyTorch, or two of `torch.func`."""
     functorch = torch._C._functorch
     if not functorch.is_gradtrackingtensor(values):
-        return torch.is_grad_enabled() and values.requires_grad
+        _, (node, _), *_ = ctx.next_functions  # behind that of b: what the derivatives go to
+        return torch.is_grad_enabled() and values.requires_grad and bool(torch._C._will_engine_execute_node(node))
     return bool(functorch.is_gradtrackingtensor(functorch.get_unwrapped(values)))
 
 

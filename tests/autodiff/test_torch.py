@@ -192,6 +192,29 @@ def test_second_derivatives_in_entries_are_refused_as_zeros_would_come_of_them()
             twice(values)
 
 
+def test_second_derivatives_in_b_alone_and_then_in_entries_are_those_of_dense_solves() -> None:
+    """They were refused, too, where A needs a gradient of its own."""
+    dense, b = torch.tensor([[4.0, -1.0], [-0.5, 3.0]], dtype=torch.float64), tensor(2)
+
+    def slopes(solve: Any, a: Any) -> Any:
+        (g,) = torch.autograd.grad((solve(a, b) ** 3).sum(), b, create_graph=True)
+        return torch.autograd.grad((g**2).sum(), [a, b])
+
+    entries, sides = slopes(partial(dsolver.torch.solve, **EXACT), dense.to_sparse().requires_grad_())
+    expected = slopes(torch.linalg.solve, dense.clone().requires_grad_())
+    torch.testing.assert_close((entries.to_dense(), sides), expected)
+
+
+def test_matrices_and_coefficients_of_bfloat16() -> None:
+    """NumPy has no such numbers, and right-hand sides of them were taken alone."""
+    a = torch.tensor([[4.0, -1.0], [-0.5, 3.0]], dtype=torch.bfloat16).to_sparse().requires_grad_()
+    x = dsolver.torch.solve(a, tensor(2), **EXACT)
+    x.sum().backward()
+    assert a.grad.dtype == torch.bfloat16
+    kappa = torch.ones(GRID, dtype=torch.bfloat16)
+    assert torch.equal(*(dsolver.torch.solve(diffusion(GRID), torch.ones(GRID), kappa=k) for k in (kappa, 1.0)))
+
+
 def test_a_matrix_of_scipy_in_its_right_hand_side() -> None:
     a = some_matrix(6, symmetric=False)
     check(lambda b: dsolver.torch.solve(a, b, **EXACT), tensor(6))

@@ -401,8 +401,9 @@ def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None
     (gone := tmp_path / "gone").mkdir()
     store = Checkpoint(gone / "saves", every=1e6)
     gone.rmdir()
-    with pytest.raises(InputError, match="saves cannot be written: "):
-        dsolver.solve(dsolver.problems.poisson7(GRID), np.ones(GRID), device="cpu", checkpoint=store)
+    for b in (np.ones(GRID), np.ones((*GRID, 2))):
+        with pytest.raises(InputError, match=r"saves cannot be written: .*; name another folder"):
+            dsolver.solve(dsolver.problems.poisson7(GRID), b, device="cpu", checkpoint=store)
 
 
 def test_folders_of_others_are_refused(tmp_path: Path) -> None:

@@ -261,8 +261,12 @@ def test_columns_of_unknown_length_are_refused_with_what_makes_arrays_of_them() 
     with pytest.raises(InputError, match=r"b is a Series of Dask: pass b\.to_dask_array\(lengths=True\)$"):
         solve(sp.eye_array(9), Series())
     values = da.ones(9, chunks=3)
-    with pytest.raises(InputError, match=r"a shape that Dask does not know, .*: call b\.compute_chunk_sizes\(\) first"):
-        solve(sp.eye_array(9), values[values > 0.0])
+    some = values[values > 0.0]
+    for lazy in (some, da.stack([some, some], 1)):
+        with pytest.raises(
+            InputError, match=r"a shape that Dask does not know, .*: call b\.compute_chunk_sizes\(\) first"
+        ):
+            solve(sp.eye_array(9), lazy)
 
 
 def test_a_message_is_one_line_whatever_was_given(b: F64) -> None:

@@ -13,7 +13,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, final
 
@@ -71,7 +72,8 @@ class Checkpoint:
 
     def of(self, column: int) -> Self:
         """The store of one of several right-hand sides: a folder in this one, which is made. Raises as the class."""
-        self.path.mkdir(exist_ok=True)
+        with self._writing():
+            self.path.mkdir(exist_ok=True)
         path = self.path / f"column-{column}"
         if path.is_symlink():
             raise InputError(f"{path} is a link, which is not followed: name another folder for the checkpoint")
@@ -79,13 +81,19 @@ class Checkpoint:
 
     def begin(self) -> None:
         """Make the folder, and try to write there. InputError: that fails, and a save would in an hour."""
-        try:
+        with self._writing():
             self.path.mkdir(exist_ok=True)
             with opened(self.path) as folder:
                 new_file(saves.NEW, folder).close()
                 os.unlink(saves.NEW, dir_fd=folder)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A first attempt to write, whose OSError becomes an InputError."""
+        try:
+            yield
         except OSError as error:
-            raise InputError(f"the checkpoint {self.path} cannot be written: {error}") from error
+            raise InputError(f"the checkpoint {self.path} cannot be written: {error}; name another folder") from error
 
     @property
     def due(self) -> bool:

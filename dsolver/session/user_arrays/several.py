@@ -5,6 +5,7 @@ without gaps, which is what kernels read: arrays are turned where they come in a
 the device where they lie.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -18,6 +19,7 @@ from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.problem import check_problem
+from dsolver.session.user_arrays.containers import misshapen
 from dsolver.session.user_arrays.dask_arrays import as_promised, computed
 from dsolver.session.user_arrays.given import array_of, labeled
 
@@ -188,6 +190,8 @@ def check_axes(name: str, values: Any, one: tuple[int, ...], *, rows: bool) -> N
     shape = tuple(values.shape)
     if shape[:-1] == one:
         return
+    if any(map(math.isnan, shape)):
+        raise InputError(misshapen(name, shape, one))
     if rows:
         what = f"several for {one[0]} rows have ({one[0]}, k), each a column"
     else:
