@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any, Unpack, cast
 
@@ -64,7 +65,7 @@ def solve(
         NotConvergedError: the tolerance was not reached, by the solve or by that of a gradient.
     """
     options: SolveArguments = {"rtol": rtol, "maxiter": maxiter}
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or "torch._dynamo" in sys.modules:  # beside a sparse tensor it says that it is not
         from dsolver.autodiff.uncompiled import called
 
         return cast(torch.Tensor, called(_differentiable, problem, b, kappa, sigma, options, arguments))

@@ -300,6 +300,9 @@ def test_a_compiled_function_solves_and_differentiates_as_it_is() -> None:
     (wanted,) = torch.autograd.grad(energy(kappa), kappa)
     (found,) = torch.autograd.grad(compiled(kappa), kappa)
     assert torch.allclose(found, wanted, rtol=1e-12)
+    a, b = torch.tensor([[4.0, -1.0], [-0.5, 3.0]], dtype=torch.float64).to_sparse(), tensor(2)
+    (found,) = torch.autograd.grad(torch.compile(dsolver.torch.solve, backend="eager")(a, b).sum(), b)
+    torch.testing.assert_close(found, torch.linalg.solve(a.to_dense().T, torch.ones(2, dtype=torch.float64)))
     wrong: dict[str, Any] = {"tol": 1e-3}
     with pytest.raises(TypeError, match="is rtol meant"):
         torch.compile(lambda b: dsolver.torch.solve(problem, b, **wrong), backend="eager")(f)
