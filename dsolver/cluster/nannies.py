@@ -1,4 +1,4 @@
-"""Nannies, the processes that bring a lost Dask worker back: how long a cluster of this process bears with them.
+"""Nannies, which bring a lost Dask worker back: how long a cluster of this process bears with them, and workers' heaps.
 
 Dask's `SpecCluster`, from which `LocalCluster` and `LocalCUDACluster` derive, looks 15 s after each loss of a worker
 whether a worker of that name is there, and if none is, closes its nanny for good. That is too early where one takes

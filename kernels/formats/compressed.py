@@ -8,7 +8,7 @@ entry (12 where the columns of its chunk span more than 65,536), 2 a row.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -44,15 +44,6 @@ class CompressedRows(Format):
     def times(self, factors: Array) -> Self:
         """Each entry times a factor of its own."""
         return replace(self, entries=self.entries._replace(values=self.entries.values * factors))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransferRows(CompressedRows):
-    """R or P in compressed rows, which are the arrays of set-up; where these lie in vectors with guards around them."""
-
-    written: slice
-    read: slice
-    vectors: Any
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,11 +32,6 @@ class Between:
     blocks: tuple[int, int] = (1, 1)
     measured: Any = None  # of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Fields of a `TransferRows`, but for its vector kernels."""
-        return {"shape": self.shape, "entries": self.rows, "written": self.written, "read": self.read}
-
 
 class RowOperations(ABC):
     """Operations on the rows of general matrices, on a device.

@@ -11,7 +11,7 @@ from dsolver.kernels.cpu.csr.statistics import statistics
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
-from dsolver.kernels.formats.compressed import CompressedRows, TransferRows
+from dsolver.kernels.formats.compressed import CompressedRows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
@@ -38,8 +38,11 @@ class TextbookRows(Dotted, CompressedRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextbookTransferRows(TransferRows):
-    """Compressed rows between two levels with their kernels."""
+class TextbookTransferRows(CompressedRows):
+    """Compressed rows between two levels with their kernels, and where these lie in vectors with guards around them."""
+
+    written: slice
+    read: slice
 
     def restrict_full(self, y: Real, rc: Real) -> None:
         rc[self.written] = self._times(y)
@@ -76,7 +79,7 @@ class TextbookGeneral(GeneralSetup):
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
     def between(self, levels: Between) -> TextbookTransferRows:
-        return TextbookTransferRows(**levels.fields, vectors=self._vectors)
+        return TextbookTransferRows(shape=levels.shape, entries=levels.rows, written=levels.written, read=levels.read)
 
     def wait(self) -> None:
         """Kernels have run when they return."""

@@ -57,6 +57,7 @@ def coarse_numbers(
     decided; a single one decides all by itself.
 
     Args:
+        salt: of the keys; 0 in the first pass on a finest level alone.
         lone: the state of points that no other depends on.
         beside: as of `FineLevel`.
 
