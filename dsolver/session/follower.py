@@ -26,7 +26,7 @@ class History:
     true_residual: float = math.inf  # of the newest x whose residual was computed anew
     at: int = 0  # after which iteration x is what it is, once the solve has ended: the last one, or a better one
     unreachable: float = 0.0  # the length of a part of b that no x can reach, as the solve has found
-    by_rows: float | None = None  # ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where it is or was large; else None
+    by_rows: float | None = None  # as of `ColumnIterations`, where it is or was large; else None
     attained: bool = False  # whether it has stagnated with a residual that rounding alone makes
     status: Status | None = None  # how it has ended, or None where it goes on
 

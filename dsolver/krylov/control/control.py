@@ -90,7 +90,7 @@ class Control:
 
     @property
     def by_rows(self) -> float | None:
-        """‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where it is large or the solve went on as it was."""
+        """`ColumnIterations.by_rows`, where it is large or the solve went on as it was."""
         return self._rows.part
 
     def begin(self, column: ColumnIterations) -> Steps[Status]:

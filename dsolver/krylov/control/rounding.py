@@ -62,7 +62,7 @@ class Balancing:
             self.at += self.at - norms.begun_at + 1
 
 
-ROWS: Final = 1e4  # times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)
+ROWS: Final = 1e4  # times the tolerance that `ColumnIterations.by_rows` may be
 MOST: Final = 0.01  # what it may be at most, if that is more than the part that is wanted: beyond, no digit is right
 ROWS_WANTED: Final = 10.0  # times the tolerance at which such a solve aims when it goes on
 ROUNDS: Final = 4  # times that a solve goes on
@@ -74,7 +74,7 @@ class RowScales:
     Attributes:
         goal: that residual.
         rounds: how often the solve went on.
-        part: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where it is large or the solve went on as it was; else None.
+        part: `ColumnIterations.by_rows`, where it is large or the solve went on as it was; else None.
     """
 
     def __init__(self, limit: float) -> None:
