@@ -107,6 +107,17 @@ def test_constants_are_found(client: Client) -> None:
     assert abs(x.mean()) <= 1e-12 * abs(x).max()
 
 
+def test_columns_of_all_scales(client: Client) -> None:
+    """Columns in other units, which no residual tells of: x was off by its length where ‖b - Ax‖ / ‖b‖ was 1e-8."""
+    rng = np.random.default_rng(1)
+    a = sp.random_array((1200, 1200), density=4.0 / 1200, rng=rng) + 4.0 * sp.eye_array(1200)
+    a, x = sp.csr_array(a @ sp.diags_array(10.0 ** rng.uniform(-6.0, 6.0, 1200))), rng.standard_normal(1200)
+    problem = dsolver.matrix_from_blocks([delayed(a[:700]), delayed(a[700:])], client=client)
+    found = dsolver.solve(problem, a @ x, client=client, device="cpu")
+    assert found.converged
+    assert np.linalg.norm(found.x - x) <= 1e-3 * np.linalg.norm(x)
+
+
 def changed(block: sp.csr_array, row: int, column: int, value: Any) -> sp.csr_array:
     found = block.tolil()
     found[row, column] = value

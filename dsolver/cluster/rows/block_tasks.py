@@ -29,6 +29,8 @@ class Findings:
     indefinite: bool  # whether the diagonal has a number that is not positive
     negative: bool  # whether all its numbers are negative
     closed: bool  # whether the entries of every row add up to zero
+    largest: float  # magnitude of an entry
+    least: float  # magnitude of a number on the diagonal that is not zero; inf where there is none
     products: tuple[float, float, float]  # xᵀA y, yᵀA x and |x|ᵀ|A||y| of its rows, for two fixed vectors
 
 
@@ -71,6 +73,8 @@ def findings_of(piece: PlacedPiece, kernels: str) -> Findings:
             indefinite=bool((diagonal <= 0.0).any()),
             negative=bool((diagonal < 0.0).all()),
             closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
+            largest=float(abs(rows.values).max()) if len(row) else 0.0,
+            least=float(xp.where(diagonal == 0.0, np.inf, abs(diagonal)).min()),
             products=(
                 float(x_row @ (rows.values * y)),
                 float(y_row @ (rows.values * x)),

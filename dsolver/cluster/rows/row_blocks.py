@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from dsolver.cluster.devices import of_cluster, workers_of
+from dsolver.cluster.rows.block_tasks import Findings, brought, cut_block, findings_of, placed_block, shape_of
 from dsolver.cluster.runtime import check_client
 from dsolver.engines.dask.attended import SILENCE, attended
 from dsolver.engines.dask.connection import secede_if_task
@@ -17,12 +18,12 @@ from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.checked import ASYMMETRY
 from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.solved_matrix import ALIKE, UNITS
 from dsolver.units import counted
 
 if TYPE_CHECKING:
     import dask.array
     from distributed import Client, Future
-from dsolver.cluster.rows.block_tasks import Findings, brought, cut_block, findings_of, placed_block, shape_of
 
 
 class PlacedRows(ChunkRows):
@@ -91,6 +92,7 @@ def matrix_from_blocks(
         hollow=f"A has {hollow} zeros on its diagonal, the first in row {at}" if hollow else "",
         indefinite=not negated and any(found.indefinite for found in findings),
         negated=negated,
+        uneven=_differs(findings, UNITS if asymmetry else ALIKE),
         coefficients={ROWS: PlacedRows(made, held, kernels)},
         senders=tuple(tuple(source for source, _ in plan.receives) for plan in plans),
         counts=tuple(counts),
@@ -104,6 +106,12 @@ def _checked(findings: Sequence[Findings]) -> tuple[int, int]:
     if empty:
         raise InputError(f"A has {counted(empty, 'empty row')}, the first is row {first}: take such rows out")
     return _total([found.hollow for found in findings])
+
+
+def _differs(findings: Sequence[Findings], times: float) -> bool:
+    """Whether rows, or columns, differ so much in size; which column has large entries, no chunk knows."""
+    least = min(found.least for found in findings)
+    return max(found.largest for found in findings) > times * least and least < math.inf
 
 
 def running(client: Client | None) -> Client:
