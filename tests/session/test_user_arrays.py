@@ -255,7 +255,7 @@ def test_columns_of_unknown_length_are_refused_with_what_makes_arrays_of_them() 
         """A column of Dask, whose own module may be absent here."""
 
         def to_dask_array(self) -> None:
-            """What such columns have."""
+            """A mark of such columns."""
 
     Series.__module__ = "dask.dataframe"
     with pytest.raises(InputError, match=r"b is a Series of Dask: pass b\.to_dask_array\(lengths=True\)$"):
@@ -392,7 +392,7 @@ def test_what_xarray_has_beside_data_arrays_is_refused(name: str) -> None:
 
 
 class Kind:
-    """What another package's type of numbers has: a size and a name, of which NumPy knows nothing."""
+    """Another package's type of numbers: a size and a name, of which NumPy knows nothing."""
 
     def __init__(self, dtype: Any) -> None:
         self.itemsize, self.name = dtype.itemsize, dtype.name
