@@ -13,6 +13,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels.deferred import Foresight, UnforeseenError
 from dsolver.multigrid.geometric.assembly import chunk_matrix
 from dsolver.multigrid.geometric.constant_stencil import look_at_rows
+from dsolver.multigrid.geometric.matrix_statistics import ROUGH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,8 @@ class FinestRows:
         """Context of a set-up of these rows: see `Engine.foreseeing`. Nothing is foreseen where cells are left out."""
         if self.masked:
             return nullcontext(Foresight())
-        chunks, about = self.chunks, (self.constant, self.singular, self.raised is None, self.jumping is None)
+        chunks, rough = self.chunks, None if self.jumping is None else self.jumping > ROUGH
+        about = (self.constant, self.singular, self.raised is None, rough)  # all that decides beside answers
         return engine.foreseeing((*what, chunks.grid, chunks.sizes, chunks.periodic, self.offsets, about, self.lattice))
 
     def looked_at(self, engine: Engine, *, stored: bool = False) -> PerChunk:

@@ -173,16 +173,13 @@ class Algebraic(Preconditioner):
         foresees = rows and not builder.reuse and not engine.coupled
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if foresees else None
         with foreseeing or nullcontext(Foresight()) as foresight, engine.deferring():
-            try:  # what is put off asks after all others, so questions have one order whenever it is done
-                if self._is_complex(builder):
-                    return built_complex(builder, self.setup)
-                exact, setup = self.setup(builder, rows.pop)
-                while setup.descend():
-                    pass
-                made = exact(), setup.levels
-            except InputError:
-                foresight.confirm()  # which says whether it is a fault of what was foreseen
-                raise
+            # What is put off asks after all others, so questions have one order whenever it is done.
+            if self._is_complex(builder):
+                return built_complex(builder, self.setup)
+            exact, setup = self.setup(builder, rows.pop)
+            while setup.descend():
+                pass
+            made = exact(), setup.levels
             foresight.confirm()
         return made
 

@@ -120,6 +120,13 @@ class CudaForesight(Foresight):
         elif not self._agreed(len(self._given) == len(self._known) and not self._wrong and self._own_are_so()):
             raise self._mistaken()
 
+    def suspect(self) -> None:
+        """Confirm in the middle of a set-up, where this rank can do so alone."""
+        if self._known is not None and not self.together:
+            cupy.cuda.get_current_stream().synchronize()
+            if self._wrong or not self._own_are_so():
+                raise self._mistaken()
+
     def _own_are_so(self) -> bool:
         """Whether answers of this rank alone are true: the first wrong one makes those behind it meaningless."""
         return all(_same(decide(*values), made) for decide, values, made in self._open)
@@ -155,8 +162,8 @@ def foreseeing(key: Hashable, owned: Sequence[int] = (), agree: Agree | None = N
         yield made
         if not _here.late:
             made.confirm()
-    except BaseException:
-        _give_up()
+    except BaseException as error:
+        _end_of(error)
         raise
 
 
@@ -168,16 +175,26 @@ def confirming() -> Iterator[Callable[[], bool]]:
         yield lambda: _here.now is not None
         if _here.now is not None:
             _here.now.confirm()
+    except BaseException as error:
+        _end_of(error)
+        raise
     finally:
         _here.late = False
-        _give_up()
 
 
-def _give_up() -> None:
-    """Foresee nothing any more; where that has failed, copies are under way."""
-    if _here.now is not None:
-        cupy.cuda.get_current_stream().synchronize()
-    _here.now = None
+def _end_of(error: BaseException) -> None:
+    """Foresee nothing any more after an error, which may come of what was foreseen: UnforeseenError if it was wrong.
+
+    Ranks that foresee together do not ask: those without an error would not answer.
+    """
+    now = _here.now
+    try:
+        if now is not None and isinstance(error, Exception):
+            now.suspect()
+    finally:
+        if _here.now is not None:
+            cupy.cuda.get_current_stream().synchronize()  # copies are under way
+        _here.now = None
 
 
 def answer(decide: Callable[..., T], *values: Array) -> T:

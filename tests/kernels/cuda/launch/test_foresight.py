@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -40,6 +41,27 @@ def test_answers_of_the_last_set_up_are_taken_and_compared() -> None:
     assert set_up(2.0, 0.0) == [True, False]
     assert set_up(0.0, 0.0) == [False, False]  # not foreseen: these two differ
     assert set_up(2.0, key="another") == [True]
+
+
+def test_an_error_behind_a_wrong_answer_is_none() -> None:
+    """Another question than the answer was given to may fail in any way: set-up begins anew. True errors stay."""
+    backend = load("cuda")
+
+    def set_up(value: float, *, late: bool, wrong: bool = False) -> str:
+        with backend.confirming() if late else nullcontext(), backend.foreseeing(f"test of errors {late}"):
+            found = larger(backend, value)
+            if wrong:
+                raise ValueError("a true one")
+            return {True: "larger"}[found]
+
+    for late in (False, True):
+        assert [set_up(3.0, late=late) for _ in range(2)] == ["larger", "larger"]
+        with pytest.raises(ValueError, match="a true one"):
+            set_up(3.0, late=late, wrong=True)
+        with pytest.raises(UnforeseenError):
+            set_up(0.0, late=late, wrong=True)
+        with pytest.raises(KeyError):
+            set_up(0.0, late=late)
 
 
 def test_what_is_foreseen_may_be_compared_later() -> None:
