@@ -17,6 +17,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory has run out, of a GPU or of the machine. CuPy need not be there."""
     if not _of_cupy(error):
         return isinstance(error, MemoryError)
+    if "STATUS_ALLOC_FAILED" in str(error):  # of CUDA's libraries, each of which has its own number for it
+        return True
     return type(error).__name__ == "OutOfMemoryError" or getattr(error, "status", None) == _OUT_OF_MEMORY
 
 

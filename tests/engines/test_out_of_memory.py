@@ -31,6 +31,11 @@ class CUDARuntimeError(Exception):
         self.status = status
 
 
+class CUBLASError(RuntimeError):
+    """As CuPy's looks."""
+
+
+CUBLASError.__module__ = "cupy_backends.cuda.libs.cublas"
 OutOfMemoryError.__module__ = "cupy.cuda.memory"
 CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
@@ -65,6 +70,8 @@ class HungryHere(Hungry):
         (OutOfMemoryError(), True),
         (CUDARuntimeError(2), True),
         (CUDARuntimeError(700), False),
+        (CUBLASError("CUBLAS_STATUS_ALLOC_FAILED"), True),
+        (CUBLASError("CUBLAS_STATUS_EXECUTION_FAILED"), False),
         (MemoryError(), True),
         (ValueError(), False),
     ],
