@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, final
 
-from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_FLOWS, FOR_INDEFINITE, METHODS
+from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_INDEFINITE, METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import DEFINITE
@@ -110,9 +110,9 @@ def _below(problem: Problem) -> tuple[str, Preconditioner]:
     return ("ilu0", ILU0(shift="auto")) if problem.asymmetry else ("chebyshev", Chebyshev())
 
 
-def for_broken(taken: Preconditioner, method: str) -> Alternative | None:
-    """GMRES with the same preconditioner where BiCGStab has broken down or got stuck; None for other methods."""
-    return Alternative(taken=taken.asked, name=taken.asked, m=taken, method=FOR_ANY) if method == FOR_FLOWS else None
+def by_gmres(taken: Preconditioner) -> Alternative:
+    """GMRES with the same preconditioner, where BiCGStab has broken down or got stuck, or M is not symmetric."""
+    return Alternative(taken=taken.asked, name=taken.asked, m=taken, method=FOR_ANY)
 
 
 def for_indefinite(taken: Preconditioner, problem: Problem, method: str, device: str) -> Alternative | None:

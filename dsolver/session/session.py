@@ -14,6 +14,7 @@ from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.chunks.plan import cut_like
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners import Algebraic, Preconditioner
 from dsolver.preconditioners.alternatives import Alternative
 from dsolver.preconditioners.rent import Rent
 from dsolver.problems import Problem
@@ -43,6 +44,7 @@ class Session:
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
         factored: why M has become factors of the matrix; "" where it has not.
         rent: the cost of solves without these.
+        slow: kinds of M that were slow for a matrix and made room for another one.
         reserve: factors, where M has taken the place of a slow one and may be slow, too; else None.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
@@ -66,7 +68,7 @@ class Session:
         self.unnamed = client.scheduler.address if client and setup.client is None else ""
         self.refused = self.factored = ""
         self.reserve: Alternative | None = None
-        self.rent = Rent()
+        self.rent, self.slow = Rent(), set[type[Preconditioner]]()
         runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         if runtime.device != likely:  # other preconditioners suit it
             self.first = setup.wishes(problem, runtime.device)
@@ -201,10 +203,15 @@ class Session:
 
     # -- other systems -------------------------------------------------------------------------------------------------
 
-    def planned(self, problem: Problem) -> Plan:
-        """The plan for another problem, in as many chunks as the one set up. InputError as of `in_use` and `Setup`."""
+    def planned(self, problem: Problem, *, anew: bool = True) -> Plan:
+        """The plan for another problem, in as many chunks as the one set up. InputError as of `in_use` and `Setup`.
+
+        `anew`: whether "auto" is to begin with its choice, too, where that was slow and algebraic multigrid followed.
+        """
         wishes = self.first if problem is self.given else self.setup.wishes(problem, self.runtime.device)
         wishes = replace(wishes, precond_dtype=self.wishes.precond_dtype)
+        if not anew and wishes.free and type(wishes.m) in self.slow and isinstance(self.wishes.m, Algebraic):
+            wishes = replace(wishes, m=self.wishes.m)
         if isinstance(problem, MatrixProblem) and isinstance(self.given, MatrixProblem):
             problem = cut_like(problem, self.given)
         return self.used(lambda: self.system.planned(wishes, self.system.cut(wishes, problem, len(self.partition))))

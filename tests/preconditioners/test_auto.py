@@ -266,6 +266,22 @@ def test_what_is_definite_and_not_elliptic_goes_on_with_algebraic_multigrid() ->
     assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
 
 
+@pytest.mark.usefixtures("_costly")
+def test_what_was_slow_is_not_begun_with_for_the_next_matrix() -> None:
+    """Steps of one Solver, as of a pressure, whose matrices are alike."""
+    a, b = laplacian(60, shift=0.01) @ laplacian(60, shift=0.01), RNG.standard_normal(3600)
+    with dsolver.Solver(a, device="cpu") as solver:
+        first = solver.solve(b)
+        solver.update(1.1 * a)
+        second = solver.solve(b)
+        solver.update(a, reuse=None)
+        anew = solver.solve(b)
+    assert "goes on with 'amg'" in first.notes[0]
+    assert second.notes == ()
+    assert second.iterations < first.iterations - 15
+    assert (anew.x.tobytes(), anew.notes) == (first.x.tobytes(), first.notes), "the bits of a new Solver"
+
+
 def test_cheap_factors_are_made_at_once_whatever_the_matrix() -> None:
     stray = laplacian(40).tolil()
     stray[5, 800] = 0.3

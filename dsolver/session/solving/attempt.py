@@ -104,7 +104,7 @@ def _followed(
         follower.run(started.slices)
         anew = second_attempts.try_other_preconditioner(session, loads, follower, keeper, options)
         notes = {} if anew else second_attempts.try_float64(session, loads, follower, options)
-        return None if anew or second_attempts.try_other_method(session, loads, follower, keeper) else notes
+        return None if anew or second_attempts.try_other_method(session, loads, follower, keeper, options) else notes
     finally:
         session.solving = None
 

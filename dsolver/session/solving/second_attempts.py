@@ -8,9 +8,10 @@ from typing import Final
 from dsolver.errors import DeviceError, InputError, warn
 from dsolver.krylov.control.norms import still_needed
 from dsolver.krylov.control.rounding import ATTAINABLE
+from dsolver.krylov.methods import FOR_FLOWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.alternatives import Alternative, alternative_to, factors_for, for_broken, for_indefinite
+from dsolver.preconditioners.alternatives import Alternative, alternative_to, by_gmres, factors_for, for_indefinite
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, History
@@ -68,6 +69,7 @@ def try_other_preconditioner(
                 session.refused = f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}"
                 return True
             session.reserve = reserve
+            session.slow.add(type(begun.chosen))
         follower.resume(slow, session.reserve and session.reserve.further)
     return False
 
@@ -98,17 +100,20 @@ def _alternatives(
     return [other] if instead is None else [instead, other], reserve
 
 
-def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper) -> bool:
+def try_other_method(
+    session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper, options: Options
+) -> bool:
     """Go on with MINRES where conjugate gradients have found that A is not definite, and say so in a note.
 
-    GMRES follows BiCGStab where that ends without x, unless a method was asked for.
+    GMRES follows BiCGStab where that ends without x, and what needs M = Mᵀ where M is not, unless a method was asked
+    for.
 
     Returns whether columns that were solved together have to be solved anew, each alone.
     """
     first, chosen, method = session.first, loads[0].begun.chosen, session.spec.method
-    columns, other = _ended(follower, *BROKEN), None
-    if columns and first.method is None:
-        other = for_broken(chosen, method)
+    ended = _ended(follower, *(BROKEN if method == FOR_FLOWS else [Status.UNSYMMETRIC_M]))
+    columns = [column for column in ended if follower.histories[column].iterations < options.iterations]
+    other = by_gmres(chosen) if columns and first.method is None else None
     if other is None:
         columns = _ended(follower, Status.INDEFINITE)
         if columns and first.free and first.method is None:
