@@ -30,7 +30,7 @@ from dsolver.session.facts import chosen
 from dsolver.session.notes import notes_of
 from dsolver.session.options import PrecondDtype, Setup
 from dsolver.session.session import Session
-from dsolver.session.signatures import refusing
+from dsolver.session.signatures import refusing, spelled_out
 from dsolver.session.user_arrays.several import columns
 from dsolver.status import Status
 
@@ -49,7 +49,10 @@ PROBED: Final = 10  # iterations in which negative values show, if there are any
     checkpoint="save vectors of a search that maxiter= has ended, as numpy.save does, and give them as v0= to go on",
     resume="give the vectors of a search that maxiter= has ended as v0=",
     return_eigenvectors="values alone are dsolver.eigsh(...).values",
+    OPinv="M= takes a preconditioner of A - sigma B; by default there are factors of it",
+    M_from="give dsolver.operator(A, M_from=...) as A",
 )
+@spelled_out()
 def eigsh(
     A: Any,
     k: int = 6,
@@ -80,7 +83,7 @@ def eigsh(
         k: how many; of a matrix of few rows all, too.
         B: a mass matrix: sparse, symmetric and positive definite, where A is a matrix; or its diagonal, an array like a
             right-hand side; on cells a density; or a number. By default the identity.
-        M: the preconditioner, near A⁻¹, as in `dsolver.Solver`. It is not used for the highest values.
+        M: the preconditioner, near A⁻¹, as in `dsolver.Solver`, but no matrix. It is not used for the highest values.
         which: "SM", those of least magnitude; "SA", the lowest; "LA", the highest; "LM", those of largest magnitude.
         sigma: those nearest to this number. Where it lies within the spectrum, A is to be a matrix in this process, and
             ARPACK of SciPy finds them, with solves by ``M`` (factors by default).
@@ -105,6 +108,11 @@ def eigsh(
         ClusterError: as of `dsolver.solve`.
     """
     began = time.perf_counter()
+    if hasattr(M, "shape") and not hasattr(M, "matvec"):  # else values of another pencil would pass for SciPy's
+        raise InputError(
+            "M is a matrix: a mass matrix, SciPy's M, is B= here; a preconditioner is to be a LinearOperator, as "
+            "scipy.sparse.linalg.aslinearoperator makes"
+        )
     setup = Setup(client=client, engine=engine, device=device, M=M, precond_dtype=precond_dtype, method="cg")
     pencil = given_pencil(A, B, gpu=on_gpu_here(setup))
     _check(pencil, k, which, sigma)

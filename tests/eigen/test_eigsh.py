@@ -534,6 +534,8 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"tol": -1.0}, "tol must be"),
         ({"maxiter": -1}, "maxiter must be"),
         ({"return_eigenvectors": False}, "values alone are"),
+        ({"M": sp.eye_array(10).tocsr()}, "M is a matrix: a mass matrix, SciPy's M, is B= here"),
+        ({"M": np.eye(10)}, "M is a matrix"),
         ({"A": sp.eye_array(10, dtype=complex).tocsr()}, "A is complex"),
         ({"A": sp.csr_array(np.triu(np.ones((10, 10))))}, "A is not symmetric"),
         ({"A": np.eye(10)}, "not a ndarray: scipy.sparse.csr_array.A. makes a sparse matrix of an array"),
