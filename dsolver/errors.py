@@ -19,6 +19,8 @@ import importlib
 import inspect
 import math
 import warnings
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final
@@ -155,6 +157,19 @@ def in_a_line(value: object) -> str:
     except Exception:  # of an integer with thousands of digits, say
         typed = "\n"
     return typed if len(typed) <= SHORT and typed.isprintable() else f"an object of type {type(value).__name__}"
+
+
+def meant(given: object, names: Iterable[str], elsewhere: Mapping[str, str], shown: Callable[[str], str] = str) -> str:
+    """Question for messages, with a space behind it, which name a wrong one stands for; "" where none is near.
+
+    `elsewhere`: what other packages call it, words, by the name here.
+    """
+    if not isinstance(given, str):
+        return ""
+    text, names = given[:SHORT], list(names)
+    same = [name for name in names if text.lower() in (name, *elsewhere.get(name, "").split()) and len(text) > 1]
+    near = same or get_close_matches(text, names)
+    return f"is {' or '.join(map(shown, near))} meant? " if near else ""
 
 
 class InconsistentWarning(UserWarning):

@@ -250,7 +250,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "maxiter": ({"maxiter": 1.5}, "maxiter must be an integer"),
     "M": (
         {"M": "ilut"},
-        "unknown preconditioner M='ilut': use .auto., .mg., .amg., .jacobi., .chebyshev., .*, .none., .hpcg.",
+        "unknown preconditioner M='ilut': is 'ilu0' meant. use .auto., .mg., .amg., .*, .none., .hpcg.",
     ),
     "engine": ({"engine": "spark"}, "unknown engine 'spark': choose one of auto, reference, graph, resident"),
     "device": ({"device": "tpu"}, "unknown device 'tpu': choose one of auto, cpu, cuda"),

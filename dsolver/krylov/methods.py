@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.errors import InputError, in_a_line
+from dsolver.errors import InputError, in_a_line, meant
 from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.cocg import ConjugateOrthogonal
@@ -116,6 +116,10 @@ FOR_COMPLEX_SYMMETRIC: Final = "cocg"
 FOR_FLOWS: Final = "bicgstab"  # methods where none is asked for
 
 
+ELSEWHERE: Final = {"cg": "pcg", "bicgstab": "bcgs bicg cgs qmr tfqmr", "gmres": "lgmres", "fgmres": "gcr gcrotmk"}
+"""Names in other packages of these methods, or of others in their places."""
+
+
 def serving_any() -> str:
     """Names of the methods for any matrix, for messages."""
     *names, last = [repr(name) for name, traits in METHODS.items() if not traits.symmetric]
@@ -125,4 +129,5 @@ def serving_any() -> str:
 def check_method(name: Any) -> None:
     """Refuse a name of no method; raises InputError."""
     if name not in METHODS:
-        raise InputError(f"unknown method {in_a_line(name)}: use {', '.join(map(repr, METHODS))}")
+        question = meant(name, METHODS, ELSEWHERE, repr)
+        raise InputError(f"unknown method {in_a_line(name)}: {question}use {', '.join(map(repr, METHODS))}")

@@ -11,6 +11,7 @@ from dsolver.least_squares.matrix import rectangular
 from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 from dsolver.least_squares.run import LeastSquaresRun
 from dsolver.matrices.matrix import is_matrix
+from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
 from dsolver.session.user_arrays import array_of
@@ -32,8 +33,7 @@ def solve_least_squares(
     if options.scale and tolerances.damp:
         raise InputError("damp= would damp the scaled unknowns: leave out scale=, or append damp times I to A")
     if not is_matrix(A):
-        kind = type(A).__name__
-        raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {kind}: scipy.sparse.csr_array makes one")
+        raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {no_matrix(A)}")
     setup = Setup(client=options.client, engine=options.engine, device=options.device, kernels=options.kernels)
     runtime = connect(client_of(setup), engine=setup.engine, device=setup.device, kernels=setup.kernels)
     chunks = options.chunks or max(1, len(runtime.workers))

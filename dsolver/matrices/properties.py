@@ -149,7 +149,9 @@ def asymmetry(rows: Any, look: Look) -> str:
     if look.place is None:
         return ""
     i, j = look.place
-    return f"A[{i}, {j}] = {entry(rows, i, j):.6g}, but A[{j}, {i}] = {entry(rows, j, i):.6g}"
+    half = look.unmatched == rows.nnz - rows.shape[0] > 1 and not look.hollow[0]
+    told = ", and no entry has its mirror image: of a symmetric matrix both halves are to be given" if half else ""
+    return f"A[{i}, {j}] = {entry(rows, i, j):.6g}, but A[{j}, {i}] = {entry(rows, j, i):.6g}{told}"
 
 
 def is_upwind(a: Any) -> bool:

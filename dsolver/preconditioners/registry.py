@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, Literal, Protocol
 
-from dsolver.errors import InputError, in_a_line
+from dsolver.errors import InputError, in_a_line, meant
 from dsolver.kernels import DTYPES
 from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
@@ -80,6 +80,19 @@ NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
 """Makers of preconditioners by name; `register` adds to them."""
 
 
+ELSEWHERE: Final = {
+    "amg": "gamg hypre boomeramg ml ruge_stuben smoothed_aggregation",
+    "jacobi": "diagonal",
+    "block-jacobi": "pbjacobi",
+    "block-triangular": "fieldsplit",
+    "symgs": "sor ssor gauss_seidel",
+    "ic0": "ic icc ichol",
+    "ilu0": "ilu asm bjacobi",
+    "direct": "lu cholesky splu mumps umfpack",
+}
+"""Names in other packages of these preconditioners, or of others in their places."""
+
+
 def register(name: str, make: Callable[[], Preconditioner]) -> None:
     """Give a preconditioner, made by `make` with its usual options, a name for ``M=``. InputError: that is taken."""
     if NAMED.setdefault(name, make) is not make:
@@ -151,8 +164,8 @@ def preconditioner_of(m: Any) -> Preconditioner:
     for attribute, call in (("aspreconditioner", "()"), ("solve", "")):  # of PyAMG, and of factors
         if hasattr(m, attribute) and not isinstance(m, type):
             raise InputError(f"M is a {type(m).__name__}, and no function: pass its {attribute}{call}")
-    names = ", ".join(map(repr, NAMED))
+    names, question = ", ".join(map(repr, NAMED)), meant(m, NAMED, ELSEWHERE, repr)
     raise InputError(
-        f"unknown preconditioner M={in_a_line(m)}: use {names}, None, an object of dsolver.preconditioners, "
+        f"unknown preconditioner M={in_a_line(m)}: {question}use {names}, None, an object of dsolver.preconditioners, "
         f"or a function z = M(r)"
     )

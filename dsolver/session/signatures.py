@@ -6,11 +6,10 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields
-from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast, get_type_hints
 
-from dsolver.errors import SHORT, InputError, in_a_line
+from dsolver.errors import InputError, in_a_line, meant
 
 T = TypeVar("T")
 DESCRIBED: Final = "Attributes:\n"
@@ -26,8 +25,19 @@ GROUPS: Final = {
 """Sections of a docstring, by which a reader finds one of many options."""
 GROUPED: Final = 10  # options that are grouped, at least
 
-ELSEWHERE: Final = {"preconditioner": "M", "precond": "M", "rhs": "b", "guess": "x0"}
+ELSEWHERE: Final = {
+    "M": "preconditioner precond pc_type pl pr",
+    "b": "rhs",
+    "x0": "guess",
+    "method": "accel ksp_type solver",
+    "rtol": "tolerance",
+    "maxiter": "iter_lim",
+    "callback": "monitor",
+    "progress": "verbose show disp",
+}
 """Names that arguments have in other packages and in the command."""
+OF_MATRIX: Final = ("nullspace", "near_nullspace", "block_size", "symmetric", "grid", "partition", "formats", "chunks")
+"""Arguments of `dsolver.matrix`, which tell of A."""
 
 
 def spelled_out(*by: type) -> Callable[[T], T]:
@@ -90,9 +100,7 @@ def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:
 def _meant(given: str, signature: inspect.Signature) -> str:
     """Guess which argument a wrong name stands for."""
     names = [name for name in signature.parameters if name != "self"]
-    other = ELSEWHERE.get(given)
-    near = [other] if other in names else get_close_matches(given[:SHORT], names)
-    question = f"is {' or '.join(near)} meant? " if near else ""
+    question = f"dsolver.matrix(A, {given}=...) has it; " if given in OF_MATRIX else meant(given, names, ELSEWHERE)
     return f"{question}it takes {', '.join(names)}"
 
 

@@ -248,7 +248,7 @@ def test_x_beyond_all_numbers_is_refused(method: Any) -> None:
         ({"b": np.ones((2, 4))}, r"several for 4 rows have \(4, k\), each a column; pass numpy.moveaxis"),
         ({"b": np.ones((4, 0))}, "its last axis has length 0"),
         ({"b": np.ones((4, 2)), "x0": np.ones(3)}, "x0 must be 2 guesses like b"),
-        ({"A": np.ones((4, 3))}, "A must be a sparse matrix of SciPy or CuPy, not ndarray"),
+        ({"A": np.ones((4, 3))}, "A must be a sparse matrix of SciPy or CuPy, not a ndarray: scipy"),
         ({"A": sp.csr_array((0, 3))}, r"A has shape \(0, 3\)"),
         ({"A": sp.csr_array(1j * np.ones((4, 3)))}, "A is complex"),
         ({"A": sp.csr_array(np.full((4, 3), np.nan))}, "A has NaN or infinity in 12 entries"),

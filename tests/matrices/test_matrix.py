@@ -237,6 +237,16 @@ def test_a_method_refuses_the_matrix_that_it_is_not_for() -> None:
     assert "A[3, 4] = -7" in solution.notes[0]
 
 
+def test_half_of_a_symmetric_matrix_is_told() -> None:
+    """As programs that store symmetric matrices so hand over."""
+    whole, told = lattice(12), "both halves are to be given"
+    for half in (sp.triu(whole), sp.tril(whole)):
+        assert told in dsolver.solve(half, np.ones(144)).notes[0]
+        with pytest.raises(InputError, match=told):
+            dsolver.cg(half, np.ones(144))
+    assert told not in dsolver.solve(whole + sp.diags_array(np.ones(143), offsets=1), np.ones(144)).notes[0]
+
+
 def test_zeros_on_the_diagonal_are_refused_by_what_divides_by_them() -> None:
     a = (lattice(5) - sp.diags_array(4.0 * (np.arange(25) == 12))).tocsr()
     for m in ("jacobi", "chebyshev"):

@@ -60,6 +60,14 @@ def test_an_argument_that_is_none_is_refused() -> None:
         dsolver.solve(problem, None, **named)
     with pytest.raises(TypeError, match=r"^cg\(\) got .* 'tol': is rtol or atol meant\?"):
         dsolver.cg(problem, None, **given)
+    for name, told in (
+        ("pc_type", "is M meant"),
+        ("accel", "is method meant"),
+        ("iter_lim", "is maxiter meant"),
+        ("nullspace", r"dsolver.matrix\(A, nullspace=...\) has it"),
+    ):
+        with pytest.raises(TypeError, match=rf"^solve\(\) got .* '{name}': {told}[?;] it takes"):
+            dsolver.solve(problem, None, **{name: None})
     with pytest.raises(
         TypeError,
         match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype, dtype, method, restart$",

@@ -93,7 +93,9 @@ def _seen(case: Case) -> str:
     if done < TELLING:
         return f"The residual does not fall in the first {'iteration' if done == 1 else 'iterations'}: raise maxiter."
     small = " Loosen rtol, or raise atol." if case.part <= SMALL else ""
-    return f"The residual hardly falls any more, and is {case.part:.1e} of ‖b‖: more iterations are no help.{small}"
+    return (
+        f"The residual hardly falls any more, and is {case.part:.1e} of ‖b‖: a few more iterations are no help.{small}"
+    )
 
 
 def _other_preconditioners(case: Case) -> str:
