@@ -79,6 +79,8 @@ def test_causes_have_advice_of_their_own() -> None:
     assert "Loosen rtol" not in advice(status=Status.STAGNATED, true_residual=1e-3)
     assert "no help. Loosen rtol" in advice(true_residual=1e-13)
     assert "nullspace" in advice(status=Status.STAGNATED, true_residual=1e-3)
+    called = dsolver.operator(lambda x: x, shape=1600, symmetric=True)
+    assert "null vectors out of b" in advice(problem=called, status=Status.STAGNATED, true_residual=1e-3)
     assert "rigid_body_modes" in advice(plate(8), used=(Algebraic(),))
     assert "rigid_body_modes" not in advice(LATTICE, used=(Algebraic(),))
     assert "Leave restart=5 out" in advice(WIND, method="gmres", restart=5)

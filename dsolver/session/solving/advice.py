@@ -139,4 +139,6 @@ def _null_vectors(case: Case) -> str:
     known = problem.lattice or problem.null_vectors or problem.singular
     if known or case.status is Status.MAX_ITERATIONS:
         return ""
+    if problem.operator is not None and problem.operator.alone:
+        return "If A is singular, take its null vectors out of b."
     return "If A is singular, name its null vectors by dsolver.matrix(A, nullspace=...)."
