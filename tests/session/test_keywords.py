@@ -67,7 +67,7 @@ def test_an_argument_that_is_none_is_refused() -> None:
         ("nullspace", r"dsolver.matrix\(A, nullspace=...\) has it"),
     ):
         with pytest.raises(TypeError, match=rf"^solve\(\) got .* '{name}': {told}[?;] it takes"):
-            dsolver.solve(problem, None, **{name: None})
+            dsolver.solve(problem, None, **dict[str, Any]({name: None}))
     with pytest.raises(
         TypeError,
         match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype, dtype, method, restart$",
