@@ -272,6 +272,15 @@ def check_problem(problem: Any) -> None:
         )
 
 
+CONVERTED: Final = {
+    "to_scipy_sparse": "A.to_scipy_sparse() makes one of it",  # of the package sparse
+    "to_scipy": "A.to_scipy() makes one of it",  # of DOLFINx
+    "getValuesCSR": "scipy.sparse.csr_array(A.getValuesCSR()[::-1], shape=A.size) makes one of it",  # of petsc4py
+    "matvec": "dsolver.operator takes square ones",
+}
+"""Ways from matrices and operators of other packages to a problem, by a method that they have."""
+
+
 def no_matrix(given: Any) -> str:
     """Name of what was given for a sparse matrix and is none, and what makes one of it, for messages."""
     if isinstance(given, str | os.PathLike):
@@ -281,8 +290,9 @@ def no_matrix(given: Any) -> str:
     shown = f"a {type(given).__name__}"  # arrays are long
     if (package := type(given).__module__.partition(".")[0]) in ("torch", "jax"):
         return f"{shown}: dsolver.{package}.solve takes sparse ones"
-    if hasattr(given, "to_scipy_sparse"):  # of the package sparse
-        return f"{shown}: A.to_scipy_sparse() makes one of it"
+    for method, made in CONVERTED.items():
+        if hasattr(given, method):
+            return f"{shown}: {made}"
     if hasattr(given, "nnz") and len(getattr(given, "shape", (0, 0))) != 2:
         return f"{shown} of shape {given.shape}: a matrix has two axes"
     dense = isinstance(given, list) or (len(getattr(given, "shape", ())) == 2 and hasattr(given, "__array__"))

@@ -91,7 +91,8 @@ def _is_function(A: Any) -> bool:
     """Whether it is a function, or an object of SciPy's kind that has no entries."""
     if isinstance(A, Problem | type) or is_matrix(A):
         return False
-    return isinstance(A, ByChunk) or hasattr(A, "matvec") or (callable(A) and not hasattr(A, "__array__"))
+    rows = hasattr(A, "__array__") or hasattr(A, "getValuesCSR")  # of petsc4py, whose matrices can be called
+    return isinstance(A, ByChunk) or hasattr(A, "matvec") or (callable(A) and not rows)
 
 
 def client_of(setup: Setup, *, everywhere: bool = True) -> Any:

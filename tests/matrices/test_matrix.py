@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import aslinearoperator, spsolve
 
 import dsolver
 from dsolver.errors import InputError
@@ -333,6 +333,17 @@ def test_what_is_no_sparse_matrix_is_refused_with_what_makes_one() -> None:
         for call in (lambda a: dsolver.solve(a, np.ones(3)), dsolver.matrix):
             with pytest.raises(InputError, match=r"scipy.sparse.csr_array"):
                 call(dense)
+    for other, told in (
+        (
+            type("Mat", (), {"getValuesCSR": None, "__call__": None}),
+            r"csr_array\(A.getValuesCSR\(\)\[::-1\], shape=A.size\) makes one",
+        ),
+        (type("MatrixCSR", (), {"to_scipy": None}), r"A.to_scipy\(\) makes one"),
+    ):
+        with pytest.raises(InputError, match=rf"not a {other.__name__}: .*{told}"):
+            dsolver.solve(other(), np.ones(3))
+    with pytest.raises(InputError, match=r"not a MatrixLinearOperator: dsolver.operator takes square ones"):
+        dsolver.lsmr(aslinearoperator(np.eye(3)), np.ones(3))
     with pytest.raises(InputError, match=r"not 'A.mtx': dsolver.read_matrix\(path\) reads a matrix"):
         dsolver.solve("A.mtx", np.ones(3))
     with pytest.raises(InputError, match=r"not a coo_array of shape \(3,\): a matrix has two axes"):
