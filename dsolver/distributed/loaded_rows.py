@@ -132,14 +132,14 @@ def chunk_matrices(
         more = _known_of(backend, block, rows, measured, own)
         local, rounded = backend.general.matrices(rows, stored, narrow.general, block.formats, beside, **more)
         backend.general.prepare_dots(local)
-        ghost, halo = backend.general.no_ghost(stored), plan_layout(backend, layout, block.plan)
+        ghost, halo = backend.general.no_ghost, plan_layout(backend, layout, block.plan)
         exact = ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=halo)
     if rounded is None:
         block = block if others is None else replace(block, values=others, parts=None)
         (lowered,) = chunk_matrix(narrow, number, block, layouts, diagonal=diagonal, wait=False)
     else:
         narrow.general.prepare_dots(rounded)
-        lowered = replace(exact, local=rounded, ghost=narrow.general.no_ghost(rounded.layout))
+        lowered = replace(exact, local=rounded, ghost=narrow.general.no_ghost)
     return (ChunkMatrices(exact=exact, narrow=lowered),)
 
 
@@ -166,10 +166,9 @@ def stored_matrix(
     if own.values is not rows.values:  # those of a user are not kept
         given["borrowed"] = False
     local = general.matrix(own, stored, **given)
-    if parts is None:
-        ghost = general.no_ghost(stored)
-    else:
-        ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored, parts.longest)
+    ghost = general.no_ghost
+    if parts is not None:
+        ghost = general.ghost(stored.position[parts.boundary], parts.ghost, plan.slots, parts.longest)
     return ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=plan_layout(backend, layout, plan))
 
 

@@ -44,10 +44,9 @@ def rectangular_chunk(backend: Backend, _: int, block: RowBlock, written: Layout
     general, rows = backend.general, _on_device(backend, block)
     parts = general.split(rows, read.rows)
     local = general.rectangular(parts.local, written, read, block.formats, known=block.known)
+    ghost = general.no_ghost
     if len(parts.boundary):
-        ghost = general.ghost(parts.boundary, parts.ghost, block.plan.slots, written, parts.longest)
-    else:
-        ghost = general.no_ghost(written)
+        ghost = general.ghost(written.position[parts.boundary], parts.ghost, block.plan.slots, parts.longest)
     general.wait()
     return ChunkMatrix(layout=written, local=local, ghost=ghost, halo=plan_layout(backend, read, block.plan))
 

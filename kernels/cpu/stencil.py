@@ -62,14 +62,13 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
         """out = scale r - U x, L x, or nothing, color after color; divided by the diagonal to solve for x."""
         a, dtype = self.stencil, self.vectors.dtype
         nx, ny, nz = a.shape
-        center = dtype.type(a.weights[CENTER] if solve else 0.0)
+        center, worth = dtype.type(a.weights[CENTER] if solve else 0.0), lines_worth_a_thread(-(-nx // 2))
         colors = a.colors[::-1] if upper and solve else a.colors
         for number in (n for classes in colors for n in classes):
             start, weights = a.start(number), self._parts[number, upper]
             lines = len(range(start[1], ny, 2)) * len(range(start[2], nz, 2))
-            place, worth = (a.shape, a.wraps, start), lines_worth_a_thread(-(-nx // 2))
             numbers = (weights, self._faces, center, dtype.type(scale))
-            self.vectors.team.run(half_sweep, 0, lines, *place, *numbers, r, x, out, worth=worth)
+            self.vectors.team.run(half_sweep, 0, lines, a.shape, a.wraps, start, *numbers, r, x, out, worth=worth)
 
     @cached_property
     def _weights(self) -> Real:
@@ -109,7 +108,7 @@ class CpuTransfer(Format):
         x, y = np.zeros_like(r), np.zeros_like(r)
         a.forward(r, x)
         a.upper_residual(x, y)
-        fine, coarse = (a.stencil.shape, a.stencil.wraps, t.kinds()), (t.restricted.shape, t.fine.below)
+        fine, coarse = (a.stencil.shape, a.stencil.wraps, t.kinds), (t.restricted.shape, t.fine.below)
         lines = t.restricted.shape[1] * t.restricted.shape[2]
         worth = lines_worth_a_thread(a.stencil.shape[0])
         self.vectors.team.run(_restrict, 0, lines, *fine, *coarse, self._table, t.coarse.position, y, rc, worth=worth)
@@ -121,7 +120,7 @@ class CpuTransfer(Format):
         a.forward(r, y)
         begin = tuple(first // 2 - below for first, below in zip(t.fine.first, c.first, strict=True))
         coarse, worth = (c.extended, c.closed, begin, self._table), lines_worth_a_thread(shape[0])
-        self.vectors.team.run(_prolong, 0, shape[1] * shape[2], shape, t.kinds(), *coarse, xc, y, worth=worth)
+        self.vectors.team.run(_prolong, 0, shape[1] * shape[2], shape, t.kinds, *coarse, xc, y, worth=worth)
         a.lower_residual(r, y, w)
         a.backward(w, y)
         if t.fine.pieces:

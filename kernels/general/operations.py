@@ -105,8 +105,8 @@ class RowOperations(ABC):
         """The diagonal, 0 where a row has no such entry."""
 
     @abstractmethod
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
-        """The ghost part of a chunk; boundary: int64 (B,), the rows with entries in halo slots, ascending."""
+    def ghost(self, boundary: Array, rows: Csr, slots: int, longest: int | None = None) -> GhostRows:
+        """The ghost part of a chunk; boundary: int32 (B,), storage positions of rows with entries in halo slots."""
 
     @abstractmethod
     def between(self, levels: Between) -> Any:

@@ -1,6 +1,7 @@
 """Set-up of general matrices on a device: statistics of rows, a format for them, and the parts of a chunk."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -37,11 +38,12 @@ class GeneralSetup(RowOperations):
         diagonal[places] = in_range(found, self._vectors.dtype)
         return diagonal
 
-    def no_ghost(self, layout: Layout) -> GhostRows:
-        """The ghost part of a chunk whose rows read no slots."""
+    @cached_property
+    def no_ghost(self) -> GhostRows:
+        """The ghost part of every chunk whose rows read no slots."""
         xp = self._xp
-        rows = Csr(xp.zeros(1, dtype=np.int64), xp.empty(0, dtype=np.int32), xp.empty(0))
-        return self.ghost(xp.empty(0, dtype=np.int64), rows, 0, layout)
+        none = xp.empty(0, dtype=np.int32)
+        return self.ghost(none, Csr(xp.zeros(1, dtype=np.int64), none, xp.empty(0)), 0)
 
     def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
         """The format of that name, or by statistics, for rows on the device; blocks: sizes that are of interest."""
@@ -181,12 +183,10 @@ class GeneralSetup(RowOperations):
         """The rows in memory of their own."""
         return Csr(*(part.copy() for part in rows))
 
-    def _ghost_fields(
-        self, boundary: Array, rows: Csr, slots: int, layout: Layout, choice: Choice = BALANCED
-    ) -> dict[str, Any]:
+    def _ghost_fields(self, boundary: Array, rows: Csr, slots: int, choice: Choice = BALANCED) -> dict[str, Any]:
         """Fields of every `GhostRows`. As a rule its rows may have any lengths, for a row may read all other chunks."""
         return {
-            "boundary": layout.position[boundary] if len(boundary) else layout.position[:0],
+            "boundary": boundary,
             "product": self.product(self._rounded(rows), slots, choice),
             "slots": slice(self._guard, self._guard + slots),
             "vectors": self._vectors,

@@ -6,6 +6,7 @@ see values of the same sweep across chunks, and each point gets what it gets whe
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -49,25 +50,25 @@ class Around:
     # vector.
     pieces: tuple[tuple[Triple, int], ...] = ()
 
-    @property
+    @cached_property
     def closed(self) -> tuple[bool, bool, bool]:
         """Along which axes the chunk is its own neighbor."""
         x, y, z = (w and n == m for w, n, m in zip(self.wraps, self.shape, self.grid, strict=True))
         return x, y, z
 
-    @property
+    @cached_property
     def below(self) -> Triple:
         """Layers below along x, y, z."""
         x, y, z = (self.layers[0] * any(d[a] < 0 for d, _ in self.pieces) for a in range(3))
         return x, y, z
 
-    @property
+    @cached_property
     def first(self) -> Triple:
         """The first point, layers included."""
         x, y, z = (low - below for low, below in zip(self.lo, self.below, strict=True))
         return x, y, z
 
-    @property
+    @cached_property
     def extended(self) -> Triple:
         """Points along x, y, z, layers included."""
         above = (self.layers[1] * any(d[a] > 0 for d, _ in self.pieces) for a in range(3))
@@ -124,7 +125,7 @@ class StarTransfer:
         """Bytes of the table."""
         return self.table.nbytes
 
-    @property
+    @cached_property
     def restricted(self) -> Around:
         """The chunk's coarse points, by themselves."""
         fine, corrected = self.fine, self.corrected
@@ -133,7 +134,7 @@ class StarTransfer:
             grid=corrected.grid, wraps=corrected.wraps, lo=(x[0] // 2, y[0] // 2, z[0] // 2), shape=(x[1], y[1], z[1])
         )
 
-    @property
+    @cached_property
     def extended(self) -> ConstantStencil:
         """The star on the chunk and the layers around it, beyond which are zeros."""
         shape, first = self.fine.extended, self.fine.first
@@ -147,6 +148,7 @@ class StarTransfer:
             shape=shape, weights=self.stencil.weights, faces=tuple(faces), wraps=self.fine.closed, lo=first
         )
 
+    @cached_property
     def kinds(self) -> tuple[I64, I64, I64]:
         """The kinds of all points along x, y, z, layers included."""
         x, y, z = (

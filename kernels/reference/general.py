@@ -13,7 +13,7 @@ from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.compressed import CompressedRows
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
@@ -75,8 +75,8 @@ class TextbookGeneral(GeneralSetup):
     def diagonal(self, rows: Csr) -> Array:
         return TextbookRows(shape=(rows.size, rows.size), entries=rows).diagonal()
 
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
-        return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
+    def ghost(self, boundary: Array, rows: Csr, slots: int, longest: int | None = None) -> GhostRows:
+        return GhostRows(**self._ghost_fields(boundary, rows, slots), room=None)
 
     def between(self, levels: Between) -> TextbookTransferRows:
         return TextbookTransferRows(shape=levels.shape, entries=levels.rows, written=levels.written, read=levels.read)

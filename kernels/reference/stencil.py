@@ -112,7 +112,7 @@ def _interpolation(
 
     Pairs of fine and coarse points, each (z, y, x), by their places in the two, and their weights.
     """
-    shape, kinds = t.fine.extended, t.kinds()
+    shape, kinds = t.fine.extended, t.kinds
     out = []
     for axis, between in ((-1, ()), *enumerate(AROUND)):
         k, j, i = np.meshgrid(*(np.arange(0 if a in between else 1, shape[a], 2) for a in (2, 1, 0)), indexing="ij")

@@ -70,6 +70,8 @@ class EagerEngine(Engine):
     items, in one message. Sums over ranks are made one column after the other.
     """
 
+    width = 1
+
     def __init__(
         self,
         partition: Partition,
@@ -84,7 +86,6 @@ class EagerEngine(Engine):
         self.transport = transport or Alone()
         self._hosts = tuple(self.owned[:1] if hosts is None else hosts)
         self._kernels: Backend | Batched = backend
-        self._width = 1
         self._timer_slot = TimerSlot()
         self._calls = CallRecorder()
         self._room = ScalarRoom()
@@ -141,16 +142,12 @@ class EagerEngine(Engine):
     def kernels(self) -> str:
         return self.backend.name
 
-    @property
-    def width(self) -> int:
-        return self._width
-
     def batched(self, width: int) -> Self:
         return self._view(self.backend, width)
 
     def _view(self, backend: Backend, width: int) -> Self:
         view = copy(self)
-        view.backend, view._width = backend, width
+        view.backend, view.width = backend, width
         view._kernels = backend if width == 1 else backend.batched(width)
         return view
 
@@ -181,7 +178,7 @@ class EagerEngine(Engine):
         return EagerField(dict.fromkeys(self.owned, vector))
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
-        if self._width > 1 or self._timer_slot.timer is not NO_TIMER:
+        if self.width > 1 or self._timer_slot.timer is not NO_TIMER:
             self._call(kernel, operands, [*map(items_of if self.width == 1 else self._seen, operands)])
             return
         call = self._kernels.kernel(kernel.name)

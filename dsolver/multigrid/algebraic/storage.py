@@ -256,7 +256,7 @@ def _product(
         return general.transfer(made(), written, read, wait=False, blocks=blocks, measured=measured), None
     found = parts() if parts is not None else general.split(made(), read.rows)
     local = general.transfer(found.local, written, read, wait=False, blocks=blocks)
-    return local, general.ghost(found.boundary, found.ghost, plan.slots, written, found.longest)
+    return local, general.ghost(written.position[found.boundary], found.ghost, plan.slots, found.longest)
 
 
 def tidied(backend: Backend, _: int, *, rows: int) -> None:

@@ -17,7 +17,7 @@ from dsolver.kernels.cpu.loops.team import rows_worth
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, cpu_choice
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
@@ -66,8 +66,8 @@ class CpuGeneral(GeneralSetup):
         self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=rows_worth(rows))
         return out
 
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
-        return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
+    def ghost(self, boundary: Array, rows: Csr, slots: int, longest: int | None = None) -> GhostRows:
+        return GhostRows(**self._ghost_fields(boundary, rows, slots), room=None)
 
     def between(self, levels: Between) -> CpuTransferRows:
         return between(levels, self._vectors)

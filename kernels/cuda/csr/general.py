@@ -132,15 +132,15 @@ class CudaGeneral(GeneralSetup):
             return entries.diagonal_in_range(self._guard, layout.size, self._vectors.type_name)
         return entries.diagonal(self._guard, layout.size)
 
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
+    def ghost(self, boundary: Array, rows: Csr, slots: int, longest: int | None = None) -> GhostRows:
         made: GhostRows
         if len(boundary) and (rows.width if longest is None else longest) > LONGEST:
-            fields = self._ghost_fields(boundary, rows, slots, layout)
+            fields = self._ghost_fields(boundary, rows, slots)
             made = CudaGhostRows(**fields, room=cupy.empty(len(boundary), dtype=self._vectors.dtype))
         else:
             threads = threads_of(len(boundary), len(rows.columns))
             choice = Choice(name="rows", threads=threads, why="few rows, none of them long")
-            fields = self._ghost_fields(boundary, rows, slots, layout, choice)
+            fields = self._ghost_fields(boundary, rows, slots, choice)
             made = CudaShortGhostRows(**fields, room=cupy.empty(blocks_of(len(boundary), threads)))
         if made.size:
             self.wait()  # kernels read the rows' places before they wait for earlier launches

@@ -34,12 +34,12 @@ class ConstantStencil:
     wraps: tuple[bool, bool, bool]  # along which axes the box is its own neighbor
     lo: Triple  # global index of the first point: its parities decide the colors
 
-    @property
+    @cached_property
     def star(self) -> bool:
         """Whether no entry is off the axes."""
         return all(w == 0.0 for o, w in zip(OFFSETS, self.weights, strict=True) if sum(map(abs, o)) > 1)
 
-    @property
+    @cached_property
     def colors(self) -> tuple[tuple[int, ...], ...]:
         """The parity classes of each color, in the order of the forward sweep."""
         return STAR_COLORS if self.star else tuple((c,) for c in CLASSES)
@@ -62,8 +62,8 @@ class ConstantStencil:
 
     def start(self, number: int) -> Triple:
         """The first point of a class in the box."""
-        x, y, z = ((((number >> axis) & 1) - self.lo[axis]) % 2 for axis in range(3))
-        return x, y, z
+        x, y, z = self.lo
+        return (number ^ x) & 1, ((number >> 1) ^ y) & 1, ((number >> 2) ^ z) & 1
 
     # -- the text-book ---------------------------------------------------------------------------------------------
 

@@ -293,7 +293,7 @@ def test_interpolation_is_the_one_of_the_coarse_operators(case: Case) -> None:
     ghosted = np.pad(weights, ((0, 0), *[(2, 2)] * 3), mode="wrap")
     p = interpolation(coarsening, rows.offsets, ghosted.reshape(7, -1)).reshape(8, *coarsening.ghosted)
     own = p[:, 2:-2, 2:-2, 2:-2]
-    kinds = transfer.kinds()
+    kinds = transfer.kinds
     for k, j, i in np.ndindex(*case.shape[::-1]):
         odd = [i % 2, j % 2, k % 2]
         if sum(odd) == 1:

@@ -33,7 +33,7 @@ def test_ghost_parts(name: str, backend: str, dtype: str) -> None:
     whole = sparse.csr_array((values, columns, start), shape=(count, SLOTS))
     a = sparse.csr_array(sparse.eye_array(ROWS, format="csr")[:, boundary] @ whole)
     layout, guard = made.layouts.plain((ROWS, 1, 1)), made.guard
-    ghost = made.general.ghost(made.asarray(boundary), Csr(*map(made.asarray, (start, columns, values))), SLOTS, layout)
+    ghost = made.general.ghost(layout.position[boundary], Csr(*map(made.asarray, (start, columns, values))), SLOTS)
     assert ghost.size == count
 
     def vector(values: Any, size: int) -> Any:
