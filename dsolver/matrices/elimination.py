@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any, Final
 
-from dsolver.kernels.direct.fill import FULL, Fill, envelope_of, fill_of, full_fill, narrow_order
+from dsolver.kernels.direct.fill import FULL, Fill, envelope_of, fill_of, full_fill, is_wide, narrow_order
 from dsolver.matrices.checked import on_host
 
 SMALL: Final = 100  # rows up to which factors are taken to be full: there is nothing to be gained by looking
@@ -64,6 +64,8 @@ class Elimination:
             return None
         if self._as_it_is.within(most):
             return self._as_it_is
+        if is_wide(on_host(self._rows), most):
+            return None
         return self._in_order if self._in_order.within(most) else None
 
     def promises(self, most: Fill) -> bool:

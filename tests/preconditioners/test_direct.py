@@ -636,6 +636,20 @@ def test_an_envelope_that_is_half_full_tells_nothing_of_factors_that_are_nearly_
     assert choice.fill_of(problem) < fill.FULL * a.shape[0] ** 2
 
 
+@pytest.mark.parametrize("shape", [(2000,), (400, 10), (40, 40), (12, 12, 12)])
+@pytest.mark.parametrize("hub", [False, True])
+def test_levels_tell_how_wide_an_envelope_will_be(shape: tuple[int, ...], *, hub: bool) -> None:
+    """Levels of grids, with a row in the middle that reads all others, too."""
+    rows = sp.csr_array(dsolver.problems.diffusion(shape).to_scipy()).tolil()
+    if hub:
+        middle = rows.shape[0] // 2
+        rows[middle, :] = rows[:, middle] = 1.0
+    a = rows.tocsr()
+    least = fill.envelope_of(a, fill.narrow_order(a, mirrored=True))
+    assert not fill.is_wide(a, least)
+    assert fill.is_wide(a, fill.Fill(entries=math.inf, products=least.products / 64)) or hub
+
+
 def test_openblas_has_one_thread_while_factors_are_made_and_its_own_number_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
