@@ -26,6 +26,7 @@ class Elimination:
         self._rows, self._mirrored = rows, mirrored
         self._found: Fill | None = None
         self._least = Fill(entries=0.0, products=0.0)
+        self._beyond = 0.0  # multiplications that no envelope is likely to be within
 
     @property
     def entries(self) -> int:
@@ -64,7 +65,9 @@ class Elimination:
             return None
         if self._as_it_is.within(most):
             return self._as_it_is
-        if is_wide(on_host(self._rows), most):
+        if "_in_order" not in vars(self) and most.products > self._beyond and is_wide(on_host(self._rows), most):
+            self._beyond = most.products
+        if most.products <= self._beyond:
             return None
         return self._in_order if self._in_order.within(most) else None
 

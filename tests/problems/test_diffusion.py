@@ -551,6 +551,14 @@ def test_a_gpu_refuses_what_makes_no_sense() -> None:
         solve(diffusion((4, 4, 4), lambda x, y, z: x + y + z - 4.0), np.ones((4, 4, 4)), device="cuda")
 
 
+@pytest.mark.gpu
+def test_sizes_of_cells_may_lie_on_a_gpu() -> None:
+    cupy = pytest.importorskip("cupy")
+    sizes = [np.linspace(1.0, 2.0, n) for n in (4, 5, 6)]
+    here, there = (diffusion((4, 5, 6), spacing=each).to_scipy() for each in (sizes, [*map(cupy.asarray, sizes)]))
+    np.testing.assert_array_equal(there.toarray(), here.toarray())
+
+
 # -- what is left open -------------------------------------------------------------------------------------------------
 
 

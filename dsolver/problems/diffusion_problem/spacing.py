@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, check_computed, in_a_line
-from dsolver.foreign_arrays import without_package
+from dsolver.foreign_arrays import on_host, without_package
 from dsolver.problems.boundaries.boundary import check_unmasked
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of
 from dsolver.problems.embedding import Embedding
@@ -57,7 +57,7 @@ def _sizes_along(axis: str, n: int, sizes: Any) -> F64:
     check_unmasked(f"spacing along {axis}", sizes)
     sizes = without_package(f"spacing along {axis}", sizes)
     try:
-        values = np.asarray(sizes, dtype=np.float64)
+        values = np.asarray(on_host(sizes), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"spacing along {axis} must be a number or {n} cell sizes, not {in_a_line(sizes)}") from error
     if values.shape not in ((), (n,)):
