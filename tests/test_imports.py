@@ -27,6 +27,12 @@ def test_a_package_that_is_only_named_loads_nothing() -> None:
     assert loaded("import dsolver, dsolver.cli") == set()
 
 
+def test_a_solve_in_one_process_loads_no_dask() -> None:
+    grid = "dsolver.solve(dsolver.problems.poisson7((4, 4, 4)), numpy.ones((4, 4, 4)), client=False)"
+    matrix = "dsolver.Solver(scipy.sparse.eye_array(50, format='csr')).solve(numpy.ones(50))"
+    assert not {"dask", "distributed"} & loaded(f"import dsolver, numpy, scipy.sparse\n{grid}\n{matrix}")
+
+
 @pytest.mark.parametrize(("command", "own"), [("jobs", {"rich"}), ("report", {"rich"})])
 def test_a_command_that_solves_nothing_loads_nothing_that_solves(command: str, own: set[str]) -> None:
     assert loaded(f"import dsolver.cli.{command}") <= own

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.cluster.rows.grid_rows import matrix_of
-from dsolver.cluster.rows.sent_rows import sent_ahead
 from dsolver.cluster.runtime import Runtime, connect
 from dsolver.errors import InputError, in_a_line
 from dsolver.foreign_arrays import without_package
@@ -82,7 +81,11 @@ def problem_of(
         return A.on_gpu() if gpu else A
     if isinstance(A, Problem) or not is_matrix(A):
         return matrix_of(A, client, chunks, gpu=gpu)
-    ahead = None if client is None or connected is None else sent_ahead(client, A, connected, chunks)
+    ahead = None
+    if client is not None and connected is not None:
+        from dsolver.cluster.rows.sent_rows import sent_ahead  # which loads Dask
+
+        ahead = sent_ahead(client, A, connected, chunks)
     made: Any = matrix(A, device="cuda" if gpu else "cpu")
     return made if ahead is None else replace(made, ahead=ahead)
 

@@ -9,13 +9,13 @@ from typing import Final
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
 from dsolver.cluster.losses import on_workers_left
-from dsolver.cluster.rows.sent_rows import SentMatrix
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.room import check_memory
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.cut import owners_of
+from dsolver.matrices.chunks.plan import Cutter
 from dsolver.matrices.chunks.row_block import ChunkRows
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.renewal import Renewal
@@ -102,13 +102,18 @@ class RunningSystem:
                 return
 
     @contextmanager
-    def _cutter(self, problem: Problem) -> Iterator[partial[SentMatrix] | None]:
+    def _cutter(self, problem: Problem) -> Iterator[Cutter | None]:
         """Maker of rows on a cluster, while it is used; rows that were sent ahead for nothing are dropped then."""
         ahead = problem.ahead if isinstance(problem, MatrixProblem) else None
         if self.runtime.client is None and problem.places:
             raise InputError("this matrix lies on a cluster: solve with its client, client=..., not in this process")
         try:
-            yield None if self.runtime.client is None else partial(SentMatrix, self.runtime, ahead)
+            if self.runtime.client is None:
+                yield None
+            else:
+                from dsolver.cluster.rows.sent_rows import SentMatrix  # which loads Dask
+
+                yield partial(SentMatrix, self.runtime, ahead)
         finally:
             if ahead is not None:
                 ahead.drop()

@@ -57,7 +57,7 @@ def test_blocks_of_dask_stay_on_the_cluster(client: Client) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_a_matrix_is_sent_to_no_worker_where_it_is_solved_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.session.arguments.sent_ahead", None)
+    monkeypatch.setattr("dsolver.cluster.rows.sent_rows.sent_ahead", None)
     a = sp.diags_array([2.0, 3.0, 4.0]).tocsr()
     assert np.allclose(dsolver.solve(a, np.ones(3), M=lambda r: r).x, [1 / 2, 1 / 3, 1 / 4])
 
