@@ -52,6 +52,8 @@ class CellWeights(Rule):
                 if offset > (0, 0, 0):
                     _check_symmetry(offset, out[k], theirs)
                 out[k][theirs == 0.0] = 0.0  # rounding has left one of a pair: coarsening needs both, or none
+                if offset[::-1] < (0, 0, 0):  # and has made the others differ: both are what is above the diagonal
+                    out[k] = xp.where(out[k] == 0.0, 0.0, theirs)
         if not bool(out[self.offsets.index((0, 0, 0))].all()):
             raise InputError("the weights have a zero on the diagonal: Gauss-Seidel and multigrid divide by it")
         return out.reshape(len(self.offsets), -1)

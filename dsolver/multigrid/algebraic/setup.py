@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.kernels.deferred import Deferred
+from dsolver.kernels.deferred import Deferred, Foresight
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
 from dsolver.multigrid.algebraic.galerkin import coarsened
@@ -49,6 +49,7 @@ class HierarchySetup:
         dtype: the value type of what is stored.
         reuse: where it leaves what a matrix with new values needs, and finds what the one before has left: then P and
             R of that one serve, if entries are in the same places. None where no other matrix is expected.
+        foresight: of the finest level, which ranks confirm together while their devices look for its coarse points.
 
     Attributes:
         levels: finest first; the last one has no transfer.
@@ -56,8 +57,15 @@ class HierarchySetup:
     """
 
     def __init__(
-        self, engine: Engine, first: FinestLevel, options: HierarchyOptions, dtype: str, reuse: Reuse | None = None
+        self,
+        engine: Engine,
+        first: FinestLevel,
+        options: HierarchyOptions,
+        dtype: str,
+        reuse: Reuse | None = None,
+        foresight: Foresight | None = None,
     ) -> None:
+        self._foresight = foresight or Foresight()
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid, self._reach = first.bounds, first.senders, first.grid, first.reach
@@ -96,8 +104,8 @@ class HierarchySetup:
         smoothing = self._options.method.smoothing(level, kept[depth].coarse if depth < len(kept) else None)
         late, split = self._late, smoothing.splitting
         adding = self._put_off_adding(smoothing, level.measures)
-        if engine.coupled and not late:  # chunks exchange halos in it: at one place on all ranks, which a wait is not
-            level = replace(level, beside=adding)
+        if engine.coupled:  # chunks exchange in it: at one place on all ranks, which a wait is not
+            level = replace(level, beside=partial(self._beside, adding))
         self._later.put_off_last(self._waiting)
         if kept:
             self._catch_up()
@@ -164,6 +172,11 @@ class HierarchySetup:
         self._connect(len(self.levels) - 1, step)
         self._take(step.place, made, step.mirrors, step.choices)
         return True
+
+    def _beside(self, adding: Callable[[], None]) -> None:
+        self._foresight.confirm()
+        if not self._late:
+            adding()
 
     @property
     def _late(self) -> bool:

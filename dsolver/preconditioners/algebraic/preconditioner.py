@@ -169,14 +169,16 @@ class Algebraic(Preconditioner):
 
     def _built(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         engine, rows = builder.engine, [take()] if builder.problem.lattice else []
-        # Of several chunks one alone may be refused, and could not ask the others whether something wrong was foreseen.
-        foresees = rows and not builder.reuse and not engine.coupled
+        # Of several chunks one alone may be refused, and could not ask the others whether something wrong was foreseen:
+        # they ask while devices look for the first coarse points. Until then all are refused together.
+        together = engine.coupled and self._coarsening(builder.problem) == "pmis"
+        foresees = rows and not builder.reuse and (together or not engine.coupled)
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if foresees else None
         with foreseeing or nullcontext(Foresight()) as foresight, engine.deferring():
             # What is put off asks after all others, so questions have one order whenever it is done.
             if self._is_complex(builder):
                 return built_complex(builder, self.setup)
-            exact, setup = self.setup(builder, rows.pop)
+            exact, setup = self.setup(builder, rows.pop, foresight if together else None)
             while setup.descend():
                 pass
             made = exact(), setup.levels
@@ -190,7 +192,9 @@ class Algebraic(Preconditioner):
             return False
         return self._coarsening(problem) == "pmis" and self.smoother in (None, "jacobi") and self.cycle in (None, "V")
 
-    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], HierarchySetup]:
+    def setup(
+        self, builder: Builder, take: Callable[[], FinestRows], foresight: Foresight | None = None
+    ) -> tuple[Callable[[], PerChunk], HierarchySetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         if builder.problem.lattice:
@@ -208,7 +212,7 @@ class Algebraic(Preconditioner):
             coarse_rows=coarse_rows,
             gathered_rows=max(gathered_rows, coarse_rows),
         )
-        return exact, HierarchySetup(builder.engine, first, options, builder.dtype, builder.reuse)
+        return exact, HierarchySetup(builder.engine, first, options, builder.dtype, builder.reuse, foresight)
 
     def _coarsening(self, problem: Problem) -> str:
         if self.coarsening is not None:

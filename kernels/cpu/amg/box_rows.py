@@ -19,7 +19,7 @@ ONE, TWO = uint64(1), uint64(2)
 
 def box_rows(
     box: LatticeBox, offsets: Sequence[Triple], weights: Any, team: Team
-) -> tuple[Csr, npt.NDArray[np.float64], bool]:
+) -> tuple[Csr, npt.NDArray[np.float64]]:
     """The rows of a box's points, x fastest, without entries that are zero beside the diagonal.
 
     Args:
@@ -27,8 +27,7 @@ def box_rows(
 
     Returns:
         the rows, with the points' numbers in the grid as columns (int64 where the grid has 2³¹ points and more);
-        float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii; and whether mirrored entries are known to be
-        equal, where the box has the points of both.
+        float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii.
     """
     order, rows = ascending(offsets), prod(box.shape)
     steps = np.array([offsets[k] for k in order], dtype=np.int64)
@@ -36,26 +35,13 @@ def box_rows(
     bounds = (np.array(part, dtype=np.int64) for part in (box.grid, box.lower, box.shape))
     where = (*bounds, np.array(box.periodic), reach, steps, ahead)
     given = (np.array(order), np.ascontiguousarray(weights, dtype=np.float64).reshape(len(offsets), -1))
-    compared = mirrored(box, [offsets[k] for k in order])
     start = np.zeros(rows + 1, dtype=np.int64)
-    unequal = sum(team.run(_count, 0, rows, *where, *given, compared, start[1:], worth=ROWS_WORTH_A_THREAD))
+    team.run(_count, 0, rows, *where, *given, start[1:], worth=ROWS_WORTH_A_THREAD)
     np.cumsum(start, out=start)
     columns = np.empty(start[-1], dtype=np.int32 if prod(box.grid) <= MOST_POINTS else np.int64)
     out, share = Csr(start, columns, np.empty(start[-1])), np.empty(rows)
     team.run(_fill, 0, rows, *where, *given, out, share, worth=ROWS_WORTH_A_THREAD)
-    return out, share, compared and not unequal
-
-
-def mirrored(box: LatticeBox, offsets: Sequence[Triple]) -> bool:
-    """Whether a box has whole planes, offset q and the one as far from the end are opposite, none has another's column.
-
-    Then mirrored entries can be compared.
-    """
-    opposite = [tuple(-step for step in offset) for offset in reversed(offsets)]
-    reach = 2 * np.abs(offsets).max(axis=0)
-    wide = all(not around or n > most for around, n, most in zip(box.periodic, box.grid, reach, strict=True))
-    planes = box.shape[:2] == box.grid[:2]
-    return planes and wide and opposite == [tuple(offset) for offset in offsets]
+    return out, share
 
 
 @njit(inline="always")
@@ -86,12 +72,10 @@ def _is_inner(x: Any, y: Any, z: Any, grid: Any, reach: Any) -> Any:
 
 
 @compiled()
-def _count(first: Any, last: Any, *given: Any) -> int:
-    """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
-    grid, lower, shape, periodic, reach, steps, ahead, slots, weights, compared, lengths = given
-    unequal, count, varied, nx = 0, uint64(len(slots)), weights.shape[1] > 1, shape[0]
-    half, before = (count + ONE) // TWO if compared else count, grid[0] * grid[1] * lower[2]
-    points = shape[0] * shape[1] * shape[2]
+def _count(first: Any, last: Any, *given: Any) -> None:
+    """Entries of each row."""
+    grid, lower, shape, periodic, reach, steps, ahead, slots, weights, lengths = given
+    count, varied, nx = uint64(len(slots)), weights.shape[1] > 1, shape[0]
     for line in range(first // nx, (last - 1) // nx + 1):
         y, z = lower[1] + line % shape[1], lower[2] + line // shape[1]
         for row in range(uint64(max(first, line * nx)), uint64(min(last, line * nx + nx))):
@@ -104,11 +88,7 @@ def _count(first: Any, last: Any, *given: Any) -> int:
                     continue
                 weight = weights[uint64(slots[q]), at]
                 n += int(weight != 0.0 or column == number)
-                if q >= half and 0 <= column - before < points:
-                    mirror = weights[uint64(slots[count - ONE - q]), uint64(column - before) if varied else uint64(0)]
-                    unequal += int(weight != mirror)
             lengths[row] = n
-    return unequal
 
 
 @compiled(error_model="numpy")

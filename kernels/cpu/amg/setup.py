@@ -213,9 +213,7 @@ class AmgKernels:
     fill_lost = of_team(products.fill_lost)
     symmetrize = staticmethod(products.symmetrize)
 
-    def mirrored(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
-        """See `products.mirrored`; ascending: whether columns do in each row."""
-        return products.mirrored(a, self.team)
+    mirrored = of_team(products.mirrored)
 
     def same(self, one: Any, other: Any) -> bool:
         """Whether two arrays of integers are of one type, as long as each other, and equal."""

@@ -75,7 +75,7 @@ class CudaForesight(Foresight):
         self._open: list[tuple[Callable[..., Any], Sequence[Host], Any]] = []
         self._shared: list[Any] = []
         self._sums: list[tuple[Callable[..., Any], Mapping[int, Sequence[Host]], Any]] = []
-        self._room = PinnedValues()
+        self._room, self._arrived = PinnedValues(), cupy.cuda.Event(disable_timing=True)
         self._wrong = False
 
     def answer(self, decide: Callable[..., T], values: Sequence[Array]) -> T:
@@ -87,6 +87,7 @@ class CudaForesight(Foresight):
         elif len(self._given) < len(self._known):
             made = self._known[len(self._given)]
             self._open.append((decide, arrived, made))
+            self._arrived.record()
         elif not self.together:
             raise self._mistaken()
         else:  # the other ranks learn of it in the end
@@ -104,6 +105,7 @@ class CudaForesight(Foresight):
             made = self._known[len(self._given)]
             arrived = {number: self._room.sent(values) for number, values in numbers.items()}
             self._sums.append((decide, arrived, made))
+            self._arrived.record()
         self._given.append(made)
         self._shared.append(made)
         return made
@@ -111,7 +113,10 @@ class CudaForesight(Foresight):
     def confirm(self) -> None:
         if _here.now is not self:  # it has been confirmed before
             return
-        cupy.cuda.get_current_stream().synchronize()
+        if _here.in_order:  # at whose end all else is waited for
+            self._arrived.synchronize()
+        else:
+            cupy.cuda.get_current_stream().synchronize()
         _here.now = None
         if self._known is None:
             last, given = _tapes.pop(self._key, None), tuple(self._given)

@@ -27,7 +27,6 @@ from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds
 
 
@@ -68,18 +67,16 @@ def open_rows(
         bounds: the first open cell of each chunk, and behind them their number; each chunk has one.
     """
     ghosts = _ghost_numbers(engine, partition, offsets, cells, bounds)
-    make = partial(_brought, partition=partition, offsets=offsets, bounds=bounds)
+    make = partial(_rows_of, partition=partition, offsets=offsets, bounds=bounds)
     layouts = engine.per_chunk(partial(_layouts, partition=partition), cells)
     made = engine.per_chunk(make, weights, cells, ghosts, layouts.at("box"))
-    reach = mutual_senders(_read_boxes(partition, offsets))
-    rows = symmetric_rows(engine, made, reach, bounds, ascending=True)
     return OpenRows(
-        rows=rows,
-        blocks=engine.per_chunk(_block, rows),
+        rows=made,
+        blocks=engine.per_chunk(_block, made),
         layouts=layouts,
         bounds=bounds,
-        senders=engine.partners(rows.at("neighbors")),
-        reach=reach,
+        senders=engine.partners(made.at("neighbors")),
+        reach=mutual_senders(_read_boxes(partition, offsets)),
     )
 
 
@@ -91,8 +88,7 @@ def is_in_slabs(partition: Partition) -> bool:
 def all_rows(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> OpenRows:
     """The rows of a grid none of whose cells is left out, in slabs.
 
-    `weights`: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil, of a symmetric
-    matrix. InputError: the matrix has an entry in one of two mirrored places alone.
+    `weights`: as of `LatticeRows`.
     """
     made = LatticeRows(engine, partition, offsets, weights)
     return OpenRows(
@@ -144,7 +140,7 @@ def _plan(_: Backend, number: int, *, plans: list[HaloPlan]) -> HaloPlan:
     return plans[number if len(plans) > 1 else 0]
 
 
-def _brought(
+def _rows_of(
     backend: Backend,
     number: int,
     weights: Any,
@@ -155,8 +151,8 @@ def _brought(
     partition: Partition,
     offsets: Offsets,
     bounds: Bounds,
-) -> BroughtRows:
-    """A chunk's rows, with columns by number."""
+) -> LevelRows:
+    """A chunk's rows."""
     number = own_number(partition, number)
     box, (first, _) = partition[number].box, own_bounds(bounds, number)
     count, beyond = len(cells), cells[:0]
@@ -179,9 +175,8 @@ def _brought(
     if any(partition.periodic) or max(partition.counts[:2]) > 1:  # numbers go on where the lattice does not
         rows = rows.ascending
     found = DistributedRows.of(backend.amg, bounds, number, rows)
-    return BroughtRows(
-        rows=found, origin=partition.domain.row_of(box, cells), near=np.empty((count, 0), like=start), mirrored=True
-    )
+    brought = BroughtRows(rows=found, origin=partition.domain.row_of(box, cells), near=np.empty((count, 0), like=start))
+    return brought.level_rows(bounds, found.read_by(backend.amg, found.elsewhere(backend.amg, bounds)))
 
 
 def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:

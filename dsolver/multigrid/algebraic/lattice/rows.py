@@ -22,13 +22,11 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
-from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.coarser_level import Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
-from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
-from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
     I64,
@@ -52,14 +50,13 @@ class BoxRows:
     numbers: I64
     share: F64
     lists: Messages
-    mirrored: bool = False  # whether mirrored entries within the rows are known to be equal
 
 
 class LatticeRows:
     """Rows of a grid on their way to ranges of rows, and transfers on their way back.
 
-    `weights`: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil. `boxes`: the
-    `BoxRows` of every chunk.
+    `weights`: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil; mirrored ones are
+    equal to the bit. `boxes`: the `BoxRows` of every chunk. `rows`: the `LevelRows` of every range.
     """
 
     def __init__(self, engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> None:
@@ -69,12 +66,13 @@ class LatticeRows:
         make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
         self.boxes = engine.per_chunk(make, weights)
         self._ranges = _ranges_of_boxes(partition, self.bounds) if self._moves else [()] * len(partition)
-        arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
-        seen = None if self._moves or len(partition) == 1 else _planes_seen(partition, offsets)
-        of_range = partial(_range_rows, bounds=self.bounds, seen=seen, plane=prod(partition.grid[:2]))
-        made = engine.per_chunk(of_range, self.boxes, arrived)
+        if self._moves:
+            arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
+            self.rows = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
+        else:
+            seen, plane = _planes_seen(partition, offsets), prod(partition.grid[:2])
+            self.rows = engine.per_chunk(partial(_slab_rows, bounds=self.bounds, seen=seen, plane=plane), self.boxes)
         self.reach: Senders = _read_ranges(partition, offsets, self.bounds)
-        self.rows = symmetric_rows(engine, made, self.reach, self.bounds, ascending=True)
         self.senders: Senders = engine.partners(self.rows.at("neighbors"))
 
     def transfer(self, made: CoarserLevel, of_transfers: Senders, bounds: Bounds) -> CoarserLevel:
@@ -137,11 +135,11 @@ def _box_rows(
     amg, number = backend.amg, own_number(partition, number)
     box = partition[number].box
     where = LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
-    made, share, mirrored = amg.box_rows(where, offsets, amg.asarray(weights))
+    made, share = amg.box_rows(where, offsets, amg.asarray(weights))
     rows = Rows(start=made.start, columns=made.columns, values=made.values)
     if partition.counts[:2] == (1, 1):
         numbers = np.arange(*own_bounds(bounds, number), like=made.start)
-        return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, mirrored=mirrored)
+        return BoxRows(rows=rows, numbers=numbers, share=share, lists={})
     numbers = partition.domain.rows_of(box, like=made.start)
     owners = owners_of(bounds, numbers)
     lists = {}
@@ -151,54 +149,42 @@ def _box_rows(
     return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists)
 
 
-def _range_rows(
-    backend: Backend,
-    number: int,
-    box: BoxRows,
-    around: Messages,
-    *,
-    bounds: Bounds,
-    seen: list[list[int]] | None,  # planes of so many points that each range reads of others, where that is known
-    plane: int,
-) -> BroughtRows:
+def _range_rows(backend: Backend, number: int, box: BoxRows, around: Messages, *, bounds: Bounds) -> LevelRows:
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
-    rows, read = box.rows, None
-    if box.lists or around:
-        own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
-        numbers, parts = [box.numbers[own]], [rows.selected(backend.amg, own)]
-        for theirs, *part in around.values():
-            numbers.append(theirs)
-            parts.append(Rows.of_message(part))
-        rows = Rows.joined(parts).selected(backend.amg, np.argsort(np.concatenate(numbers)))
-    if seen is None:
-        found = DistributedRows.of(backend.amg, bounds, number, rows)
-    else:
-        found, read = _slab(backend.amg, bounds, number, rows, seen, plane)
-    return BroughtRows(
-        rows=found,
-        origin=np.arange(first, last, like=box.numbers),
-        near=np.empty((last - first, 0), like=box.numbers),
-        read=read,
-        mirrored=box.mirrored,
-    )
+    own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
+    numbers, parts = [box.numbers[own]], [box.rows.selected(backend.amg, own)]
+    for theirs, *part in around.values():
+        numbers.append(theirs)
+        parts.append(Rows.of_message(part))
+    rows = Rows.joined(parts).selected(backend.amg, np.argsort(np.concatenate(numbers)))
+    found = DistributedRows.of(backend.amg, bounds, number, rows)
+    origin = np.arange(first, last, like=box.numbers)
+    return _level_rows(found, origin, bounds, found.read_by(backend.amg, found.elsewhere(backend.amg, bounds)))
 
 
-def _slab(
-    amg: AmgKernels, bounds: Bounds, number: int, rows: Rows, seen: Sequence[Sequence[int]], plane: int
-) -> tuple[DistributedRows, dict[int, I64]]:
-    """Rows of whole planes that see whole ones, and for each of the chunks that own these the own rows that it reads.
+def _slab_rows(
+    backend: Backend, number: int, box: BoxRows, *, bounds: Bounds, seen: Sequence[Sequence[int]], plane: int
+) -> LevelRows:
+    """The rows of a slab, which has whole planes of so many points and sees whole ones of others.
 
     So no column is looked at to find them, and no device waited for.
+
+    `seen`: by slab the planes that it reads of others.
     """
-    first, last = own_bounds(bounds, number)
-    ghosts = _numbers_in(seen[number], plane, rows.start)
-    lower = plane * sum(plane * z < first for z in seen[number])
-    window = Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
-    own = range(first // plane, last // plane)
-    read = {c: [z - own.start for z in seen[c] if z in own] for c in owners_in(bounds, window)}
-    found = DistributedRows(window=window, matrix=rows.within(amg, window))
-    return found, {c: _numbers_in(planes, plane, rows.start) for c, planes in read.items()}
+    (first, last), own = own_bounds(bounds, number), number if len(seen) > 1 else 0
+    ghosts = _numbers_in(seen[own], plane, box.numbers)
+    lower = plane * sum(plane * z < first for z in seen[own])
+    window = Window(first=first, rows=last - first, ghosts=ghosts, whole=len(seen) == 1, lower=lower, end=bounds[-1])
+    planes = range(first // plane, last // plane)
+    read = {c: [z - planes.start for z in seen[c] if z in planes] for c in owners_in(bounds, window)}
+    found = DistributedRows(window=window, matrix=box.rows.within(backend.amg, window))
+    return _level_rows(found, box.numbers, bounds, {c: _numbers_in(of, plane, box.numbers) for c, of in read.items()})
+
+
+def _level_rows(rows: DistributedRows, origin: I64, bounds: Bounds, read: Mapping[int, I64]) -> LevelRows:
+    near = np.empty((len(origin), 0), like=origin)
+    return BroughtRows(rows=rows, origin=origin, near=near).level_rows(bounds, read)
 
 
 def _numbers_in(planes: Sequence[int], points: int, like: I64) -> I64:

@@ -7,7 +7,7 @@ another chunk.
 Arrays are of the chunk's device.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, final
@@ -101,11 +101,18 @@ class DistributedRows:
     def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> dict[int, I64]:
         """The entries in columns of each chunk that owns ghosts, int64, ascending; bounds: of the columns."""
         window, columns, named = self.window, self.matrix.columns, owners_in(bounds, self.window)
+        if not named:
+            return {}
         entries = amg.outside(columns, window.below, window.below + window.rows)
         if len(named) < 2:
             return dict.fromkeys(named, entries)
         owners = owners_of(bounds, window.numbers_at(amg, columns[entries]))
         return {other: entries[owners == other] for other in named}
+
+    def read_by(self, amg: AmgKernels, inside: Mapping[int, I64]) -> dict[int, I64]:
+        """The own rows that each other chunk reads, ascending, where places are mirrored; inside: of `elsewhere`."""
+        asked = {to: amg.named(self.rows_at(of), 0, self.window.rows) for to, of in inside.items()}
+        return {to: rows() for to, rows in asked.items()}
 
     def rows_at(self, entries: I64) -> I64:
         """int64, the rows of a few entries."""

@@ -11,22 +11,32 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
 
 
 @dataclass(frozen=True, kw_only=True)
 class BroughtRows:
-    """A chunk's rows of a level, brought from elsewhere before their mirrored entries are known to be equal."""
+    """A chunk's rows of a level, brought from elsewhere, before others know which of them they read."""
 
     rows: DistributedRows
     origin: I64
     near: F64
-    read: Mapping[int, I64] | None = None  # for each chunk that reads own rows, these, ascending; None if not known
-    mirrored: bool = False  # whether columns ascend, and mirrored entries are equal where both are own rows'
+    mirrored: bool = False  # whether columns ascend, and mirrored entries are equal; of the only chunk
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""
         return self.rows.rows(amg)
+
+    def level_rows(self, bounds: Bounds, read: Mapping[int, I64]) -> "LevelRows":
+        """The rows as they are; read: for each chunk that reads own rows, these, ascending."""
+        return LevelRows(
+            window=self.rows.window,
+            matrix=self.rows.matrix,
+            origin=self.origin,
+            near=self.near,
+            plan=HaloPlan(sends=tuple(read.items()), receives=received(bounds, self.rows.window)),
+            bounds=bounds,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,10 @@ import numpy as np
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.errors import InputError
-from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, received
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds
 
 VALUES: Final = ("float64",)  # value types of a message with values alone
 
@@ -27,49 +26,29 @@ class HalfMirrored:
     """A chunk's rows of a level, before entries have met their mirror images."""
 
     rows: LevelRows  # of the level; of the only chunk they are symmetric already
-    mirrored: bool = False  # whether own entries are the mirror images of own ones
     entries: Mapping[int, I64]  # for each neighbor the entries in its columns, int64, ascending
     lists: Messages  # for each neighbor the values of these, column after column
 
 
-def symmetric_rows(
-    engine: Engine, made: PerChunk, reach: Senders, bounds: Bounds, *, ascending: bool = False
-) -> PerChunk:
+def symmetric_rows(engine: Engine, made: PerChunk, reach: Senders, bounds: Bounds) -> PerChunk:
     """The `LevelRows` of every chunk of a coarser level of `BroughtRows`, symmetric to the bit."""
-    half = engine.per_chunk(partial(_half_mirrored, bounds=bounds, ascending=ascending), made)
+    half = engine.per_chunk(partial(_half_mirrored, bounds=bounds), made)
     if not engine.coupled:
         return half.at("rows")
     return engine.per_chunk(_mirrored, half, engine.deliver(half.at("lists"), reach, VALUES))
 
 
-def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bounds, ascending: bool) -> HalfMirrored:
-    amg, window, matrix = backend.amg, made.rows.window, made.rows.matrix
+def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bounds) -> HalfMirrored:
+    amg, matrix = backend.amg, made.rows.matrix
     if len(bounds) == 2:
         if not made.mirrored:
-            matrix, wrong = amg.mirrored(matrix, ascending=ascending)
+            matrix, wrong = amg.mirrored(matrix)
             if wrong:
                 raise InputError(ONE_SIDED)
-        plan = HaloPlan(sends=(), receives=())
-        whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
-        return HalfMirrored(rows=whole, entries={}, lists={})
+        return HalfMirrored(rows=replace(made.level_rows(bounds, {}), matrix=matrix), entries={}, lists={})
     inside = made.rows.elsewhere(amg, bounds)
-    read = made.read
-    if read is None:
-        asked = {to: amg.named(made.rows.rows_at(of), 0, window.rows) for to, of in inside.items()}
-        read = {to: rows() for to, rows in asked.items()}
     return HalfMirrored(
-        rows=LevelRows(
-            window=window,
-            matrix=matrix,
-            origin=made.origin,
-            near=made.near,
-            plan=HaloPlan(
-                sends=tuple(read.items()),
-                receives=received(bounds, window),
-            ),
-            bounds=bounds,
-        ),
-        mirrored=made.mirrored,
+        rows=made.level_rows(bounds, made.rows.read_by(amg, inside)),
         entries=inside,
         lists={other: (matrix.values[of[_by_columns(matrix.columns[of])]],) for other, of in inside.items()},
     )
@@ -80,10 +59,8 @@ def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Message
     rows = half.rows
     if around.keys() != half.entries.keys():
         raise InputError(ONE_SIDED)
-    matrix = rows.matrix
-    if not half.mirrored:
-        matrix = matrix._replace(values=matrix.values.copy())
-        backend.amg.symmetrize(matrix, rows.window.below)
+    matrix = rows.matrix._replace(values=rows.matrix.values.copy())
+    backend.amg.symmetrize(matrix, rows.window.below)
     for other, (theirs,) in around.items():
         mine = half.entries[other]
         if len(mine) != len(theirs):

@@ -75,26 +75,12 @@ DEVICE int kept_column(const Box& box, const Point& p, const Step& step, double 
     return weight != 0.0 || column == p.number ? column : -1;
 }
 
-// Entries of each row: 8 bytes an offset. Where offset q and the one as far from the end are opposite to each other
-// (`compared`), and the box has whole planes of the grid, `unequal` is set if a weight is not that of the mirrored entry, where
-// the box has both: half of the weights are read twice, from L2 as a rule.
-ENTRY count_entries(
-    const Box box, In<Step> steps, In<double> weights, int rows, int compared, Out<long long> lengths,
-    long long* unequal
-) {
+// Entries of each row: 8 bytes an offset.
+ENTRY count_entries(const Box box, In<Step> steps, In<double> weights, int rows, Out<long long> lengths) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
     const Point p = point_of(box, i);
     int n = 0;
-    bool equal = true;
-    const int before = box.grid[0] * box.grid[1] * box.lower[2];  // points
-    for (int q = (box.offsets + 1) / 2; compared && q < box.offsets; ++q) {
-        const int j = column_of(box, p, steps[q]) - before, own = steps[q].slot, other = steps[box.offsets - 1 - q].slot;
-        if (j < 0 || j >= rows) continue;
-        equal &= box.constant ? weights[own] == weights[other]
-                              : weights[own * static_cast<long long>(rows) + i] == weights[other * static_cast<long long>(rows) + j];
-    }
-    if (!equal) *unequal = 1;
     for (int base = 0; base < box.offsets; base += BATCH) {
         double weight[BATCH];
         load(box, steps, weights, rows, i, base, weight);

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import LatticeBox, Triple, ascending
-from dsolver.kernels.cpu.amg.box_rows import MOST_POINTS, mirrored
+from dsolver.kernels.cpu.amg.box_rows import MOST_POINTS
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.launch.tables import table
@@ -23,7 +23,7 @@ WARP, THREADS = 32, 256
 _BOX = np.dtype([(name, np.int32, 3) for name in ("grid", "lower", "shape", "low", "high")] + [("rest", np.int32, 3)])
 
 
-def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, Array, bool]:
+def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, Array]:
     """`cpu.amg.box_rows`, with one wait for the number of entries. ValueError: 2³¹ points, or more than 64 offsets."""
     rows, threads = prod(box.shape), min(THREADS, CAPACITY // len(offsets) // WARP * WARP)
     if prod(box.grid) > MOST_POINTS or not threads:
@@ -34,17 +34,14 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     start, share = cupy.empty(rows + 1, dtype=np.int64), cupy.empty(rows)
     arguments = (_packed(box, offsets, constant=weights.shape[1] == 1), steps, weights, np.int32(rows))
     grid = (-(-rows // threads),)
-    compared = mirrored(box, [offsets[k] for k in order])
-    found = counters(2)  # entries, and whether mirrored ones differ
+    found = counters(1)
     if rows:
-        numbers = (np.int32(compared), start[1:], found[1:])
-        kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, *numbers))
+        kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, start[1:]))
     add_up(start, found)
-    entries, unequal = map(int, read_back(found))
-    out = unfilled(start, entries)
+    out = unfilled(start, int(read_back(found)[0]))
     if rows:
         kernel(FILE, "fill_entries", DTYPE)(grid, (threads,), (*arguments, *out, share))
-    return out, share, compared and not unequal
+    return out, share
 
 
 def _packed(box: LatticeBox, offsets: Sequence[Triple], *, constant: bool) -> Any:

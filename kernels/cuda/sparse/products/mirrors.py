@@ -7,7 +7,6 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import device_property, for_each, kernel
 from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
@@ -92,22 +91,14 @@ def symmetrize(a: Csr, below: int = 0) -> None:
     _mirror(a, a.values, below, cupy.zeros(1, dtype=np.uint64))
 
 
-def mirrored(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+def mirrored(a: Csr) -> tuple[Csr, int]:
     """Rows with columns ascending, entries below the diagonal replaced by their mirror images.
 
     What `products.mirrored` makes of a matrix whose entries all have mirror images.
 
-    Args:
-        ascending: whether its columns do; then they are shared.
-
     Returns:
         the rows, and the number of entries whose mirror image is not there, with which the rows are wrong.
     """
-    if ascending:
-        out, missing = a._replace(values=cupy.empty_like(a.values)), counters(1)
-        _mirror(a, out.values, 0, missing.view(np.uint64))
-        wrong = int(foreseen_numbers(missing)[0])  # none as a rule: a set-up that foresees answers goes on
-        return (a if wrong else out), wrong
     out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
     if not len(a.columns):
         return out, 0
