@@ -60,8 +60,7 @@ class PreconditionerOperator:
         """Refuse (InputError) the product with Mᵀ, which methods such as SciPy's `bicg` and `qmr` need."""
         raise InputError("Mᵀ cannot be applied: use a method that needs M alone, such as cg, minres, gmres or bicgstab")
 
-    def __matmul__(self, r: Any) -> Any:
-        return self.matmat(r)
+    dot = __matmul__ = __mul__ = __call__ = matmat  # as of SciPy's own
 
     def __reduce__(self) -> NoReturn:
         raise InputError("an operator of a Solver is neither copied nor pickled: devices hold what it applies")

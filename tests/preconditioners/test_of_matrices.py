@@ -317,7 +317,8 @@ def test_it_is_applied_to_several_vectors_as_eigenvalue_solvers_do() -> None:
     with dsolver.Solver(A, M="ic0", device="cpu") as made:
         m = made.aspreconditioner()
         assert (m @ several == np.stack([m @ column for column in several.T], axis=1)).all()
-        assert (m @ several.tolist() == m @ several).all()
+        for product in (m @ several.tolist(), m * several, m(several), m.dot(several)):
+            assert (product == m @ several).all()
         lazy = m @ da.from_array(several, chunks=(20, 2))
         assert isinstance(lazy, da.Array)
         assert (lazy.compute() == m @ several).all()
