@@ -14,7 +14,7 @@ from dsolver.program.loop import Slice
 from dsolver.program.solve import Solve
 from dsolver.status import Status
 
-ATTAINED: Final = "the residual is what rounding in float64 makes of b - A x, whatever the method"
+ATTAINED: Final = "the residual is what rounding makes of b - A x, whatever the method"
 """Note where no other method can do better."""
 
 

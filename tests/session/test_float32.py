@@ -15,6 +15,7 @@ from dsolver.cost.memory import of_chunk
 from dsolver.errors import InconsistentWarning, InputError
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
+from dsolver.session.follower import ATTAINED
 from tests.support.clusters import cluster
 
 N = 8
@@ -126,6 +127,18 @@ def test_a_type_of_numpy_is_as_good_as_its_name() -> None:
     for given in types:
         assert agree(solved(lattice(), dtype=given), solved(lattice(), dtype="float32"))
         assert dsolver.solve(lattice(), right().ravel(), M="amg", precond_dtype=given, device="cpu").converged
+
+
+def test_what_rounding_leaves_of_b_is_no_reason_for_factors() -> None:
+    """Both are far from singular: an x of many times the length of b is all that is in the way."""
+    plane, ones = sp.csr_array(problems.poisson5((100, 100)).to_scipy()), np.ones(10_000)
+    box = problems.diffusion((24, 24, 24), np.random.default_rng(0).lognormal(sigma=2.0, size=(24, 24, 24)))
+    for system, b in ((plane, ones), (box, np.ones(box.shape))):
+        found = dsolver.solve(system, b, dtype="float32", rtol=2e-7, M="auto", client=False, device="cpu")
+        assert found.status is dsolver.Status.STAGNATED
+        assert found.notes == (ATTAINED,)
+        assert "all that rounding leaves to reach" in found.advice
+        assert 1e-6 < found.true_residual / found.b_norm < 1e-4
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")

@@ -106,6 +106,7 @@ class Batch:
                 engine=engine,
                 system=system,
                 layout=self.layout,
+                dtype=spec.dtype,
                 method=one,
                 kept=kept,
                 diagonal=diagonal,

@@ -21,7 +21,8 @@ from dsolver.krylov.unreachable import take_residual, take_unreachable
 from dsolver.preconditioners.relaxation.chebyshev import noise
 
 Sides = System | ComplexSystem  # a system as right-hand sides and solutions need it
-EPS: Final = 2.0**-51  # part of the terms of a sum by which orders of it differ: some units in the last place
+EPS: Final = {"float64": 2.0**-51, "float32": 2.0**-22}
+"""Part of the terms of a sum by which orders of it differ: some units in the last place of a value type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class Column:
     engine: Engine
     system: Sides  # knows what no x can reach
     layout: PerChunk
+    dtype: str  # of A, M and vectors
     method: KrylovMethod  # its vectors and scalars; all but `KrylovMethod.step` may be asked of it
     kept: KeptIterate  # an iterate that its solve may go back to
     diagonal: ApproximateInverse | None  # the inverse of A's; None where it is not known, has zeros, or is a number
@@ -75,7 +77,7 @@ class Column:
         y, ay = method.work
         engine.run(LOAD, self.layout, engine.per_chunk(partial(_roughened, engine.partition), self.layout, method.x), y)
         (method.given or method.operator).multiply(y, ay)
-        return EPS * math.sqrt(*self._squares(ay)[1])
+        return EPS[self.dtype] * math.sqrt(*self._squares(ay)[1])
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""

@@ -33,6 +33,7 @@ class Case:
     true_residual: float
     b_norm: float
     limit: float
+    dtype: str = "float64"  # of A
     attained: bool = False  # whether the residual is what rounding makes of it, whatever M and the method
 
     def has_used(self, *names: str) -> bool:
@@ -62,7 +63,7 @@ def advice_on(case: Case) -> str:
     if case.attained:
         return (
             f"The residual is {case.part:.1e} of ‖b‖, which is all that rounding leaves to reach: loosen rtol, or "
-            f"raise atol. {'' if case.part <= SINGULAR else _null_vectors(case)}".rstrip()
+            f"raise atol. {'' if case.part <= SINGULAR[case.dtype] else _null_vectors(case)}".rstrip()
         )
     sure = case.has_used("direct") and case.status is Status.STAGNATED
     others = () if sure else (_other_preconditioners(case), _modes(case))
@@ -79,8 +80,8 @@ def _seen(case: Case) -> str:
     if case.status is Status.STAGNATED:
         if case.part <= SMALL:
             return (
-                f"The residual no longer falls, and is {case.part:.1e} of ‖b‖: that may be all that float64 can reach "
-                f"for this system. Loosen rtol, or raise atol."
+                f"The residual no longer falls, and is {case.part:.1e} of ‖b‖: that may be all that rounding leaves to "
+                f"reach. Loosen rtol, or raise atol."
             )
         return f"The residual no longer falls, and is {case.part:.1e} of ‖b‖."
     if not done:

@@ -25,17 +25,19 @@ LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
 the user has not said how many there may be."""
 
 REACHED: Final = 1e-12  # part of ‖b‖ to which b - A x has come where rounding alone is in the way
-SINGULAR: Final = 1e-5
-"""Part of ‖b‖ from which on what rounding makes of b - A x may be that of an x with a large part along null vectors."""
+SINGULAR: Final = {"float64": 1e-5, "float32": 1e-2}
+"""Part of ‖b‖ from which on what rounding makes of b - A x may be that of an x with a large part along null vectors, by
+the value type of A. In float32 it is 1e-3 of a Laplacian of 400² points."""
 CLEARLY: Final = 0.5
 """Part of ‖b - A x‖ that factors for least squares may leave where rounding makes it: to leave out of x what A makes
 small, as the bending of a slender beam is, needs a reason."""
 
 
-def needs_factors(solution: Solution, options: Options) -> bool:
+def needs_factors(session: Session, solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that factors of the matrix are left as the last attempt."""
     ran_out = solution.status is Status.MAX_ITERATIONS and options.maxiter is None
-    rounding = solution.true_residual <= (SINGULAR if ATTAINED in solution.notes else REACHED) * solution.b_norm
+    reached = SINGULAR[session.spec.dtype] if ATTAINED in solution.notes else REACHED
+    rounding = solution.true_residual <= reached * solution.b_norm
     return (ran_out or solution.status in LOST) and not rounding
 
 
@@ -65,9 +67,9 @@ def buy_factors(session: Session) -> None:
         rent.end()
 
 
-def needs_least_squares(solution: Solution, options: Options) -> bool:
+def needs_least_squares(session: Session, solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that A may be singular, and no x reach b, which factors of A do not tell."""
-    return NEARBY not in solution.notes and needs_factors(solution, options)
+    return NEARBY not in solution.notes and needs_factors(session, solution, options)
 
 
 def is_better(other: Solution, solution: Solution) -> bool:
@@ -75,9 +77,9 @@ def is_better(other: Solution, solution: Solution) -> bool:
     return other.true_residual < solution.true_residual * (CLEARLY if ATTAINED in solution.notes else 1.0)
 
 
-def is_of_unclear_rank(solution: Solution, options: Options) -> bool:
+def is_of_unclear_rank(session: Session, solution: Solution, options: Options) -> bool:
     """Whether factors of a singular matrix, or of its least squares, have led to no end."""
-    return NEARBY in solution.notes and needs_factors(solution, options)
+    return NEARBY in solution.notes and needs_factors(session, solution, options)
 
 
 def take_least_squares(session: Session, *, fine: bool) -> bool:

@@ -93,6 +93,7 @@ def case_of(session: Session, load: LoadedColumn, history: History, ended: Statu
         true_residual=history.true_residual,
         b_norm=load.begun.b_norm,
         limit=options.limit(load.begun.b_norm),
+        dtype=session.spec.dtype,
         attained=history.attained,
     )
 

@@ -115,14 +115,14 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     found = None if alone else _together(session, pairs, options)
     if found is None:
         found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
-    lost = [number for number, solution in enumerate(found) if last_attempts.needs_factors(solution, options)]
+    lost = [number for number, solution in enumerate(found) if last_attempts.needs_factors(session, solution, options)]
     if lost and last_attempts.take_factors(session, last_attempts.why_factors(found[lost[0]])):
         for number in lost:
             for solution in _together(session, [pairs[number]], options) or ():
                 found[number] = min(found[number], solution, key=lambda each: each.true_residual)
     for needed, fine in ((last_attempts.needs_least_squares, False), (last_attempts.is_of_unclear_rank, True)):
         for number, solution in enumerate(found):
-            if needed(solution, options) and last_attempts.take_least_squares(session, fine=fine):
+            if needed(session, solution, options) and last_attempts.take_least_squares(session, fine=fine):
                 for other in _together(session, [pairs[number]], options) or ():
                     found[number] = other if last_attempts.is_better(other, solution) else solution
     return found
