@@ -53,7 +53,7 @@ class Linalg:
     Attributes:
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol), whatever M is.
         atol: the same limit as an absolute number, in the units of b.
-        maxiter: iterations at most; 10 n by default.
+        maxiter: iterations at most, bases of `gmres` and `fgmres`; 10 n by default.
         M: the preconditioner, as in `dsolver.Solver`; as in SciPy, none by default. "auto" takes what suits the system.
         M_from: a matrix near an A that is a function, from which M is made; see `dsolver.operator`.
         callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it. To stop, it
@@ -191,7 +191,7 @@ def gmres(
         A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
         b: right-hand side, as of `dsolver.cg`.
         x0: first guess, as of `dsolver.cg`.
-        restart: vectors of a basis; 20 by default, as in SciPy. maxiter counts bases, as there.
+        restart: vectors of a basis; 20 by default, as in SciPy.
         callback_type: what the callback gets, after every iteration: "x", the iterate, or "pr_norm", ‖b - A x‖ / ‖b‖,
             for which nothing is brought here. SciPy's usual "legacy" is "pr_norm" with a maxiter that counts
             iterations.

@@ -271,7 +271,7 @@ class _Several(Sequence[S]):
 
     def __repr__(self) -> str:
         good, name = sum(solution.converged for solution in self), type(self).__name__
-        return f"<{name}: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"
+        return f"<{name}: {good} of {len(self)} converged, {counted(sum(s.iterations for s in self), 'iteration')}>"
 
 
 @final

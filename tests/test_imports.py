@@ -8,7 +8,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType
+from types import FunctionType, ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -43,6 +44,7 @@ def test_every_public_name_is_found_and_kept() -> None:
     assert all(vars(dsolver)[name] is value for name, value in found.items())
     homes = {name: module for module, names in vars(dsolver)["_HOMES"].items() for name in names}
     assert {*homes, "preconditioners", "problems"} == {*dsolver.__all__}
+    assert all(get_type_hints(value) for value in found.values() if isinstance(value, FunctionType))
     assert dsolver.errors.InputError is dsolver.InputError
     with pytest.raises(AttributeError, match="module 'dsolver' has no attribute 'sovle'"):
         _ = dsolver.sovle

@@ -144,4 +144,4 @@ class Commands(click.Group):
 @click.group(cls=Commands, epilog=EXAMPLES, context_settings=SHOWN)
 @click.version_option(dsolver.__version__, prog_name="dsolver")
 def main() -> None:
-    """Solve sparse systems on 2D and 3D grids by multigrid-preconditioned conjugate gradients, on CPUs and GPUs."""
+    """Solve sparse systems, on grids or with any matrix, by preconditioned methods, on CPUs and GPUs."""

@@ -21,7 +21,7 @@ from dsolver.cluster import host_memory
 from dsolver.cost.forecast import Estimate
 from dsolver.cost.room import SMALL
 from dsolver.errors import DeviceMemoryError, InputError
-from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, MethodName
+from dsolver.krylov.methods import METHODS, MethodName
 from dsolver.monitor.spans import Span, exposed_text
 from dsolver.preconditioners.registry import AUTO, NAMED
 from dsolver.problems import Problem
@@ -32,7 +32,7 @@ from dsolver.session.options import Options, PrecondDtype, Setup, ValueType
 from dsolver.session.user_arrays.several import are_several
 from dsolver.solution import Solution
 from dsolver.status import Status
-from dsolver.units import amount
+from dsolver.units import amount, counted
 
 TOLD: Final = (
     *("converged", "iterations", "closed_regions", "timings", "engine", "solved_by", "exposed_percent", "notes"),
@@ -68,7 +68,8 @@ def _show_one(solution: Solution, of: str) -> None:
     first, last = solution.residuals[0], solution.residuals[-1]
     count = solution.iterations
     each = f" (x {(last / first) ** (1 / count):.3f} each)" if count and first else ""
-    click.echo(f"{of}residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations{each}")
+    after = counted(count, "iteration")
+    click.echo(f"{of}residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {after}{each}")
     click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
     click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
     click.echo(f"engine: {solution.engine}")
@@ -142,8 +143,7 @@ be reached or has failed, 130 interrupted.
 @click.option(
     "--method",
     type=click.Choice(tuple(METHODS)),
-    help=f"The Krylov method.  [default: {FOR_SYMMETRIC}; {FOR_ANY} for a matrix that is not symmetric; "
-    f"{FOR_INDEFINITE} for one whose diagonal is not positive]",
+    help="The Krylov method.  [default: what suits the system]",
 )
 @where_options
 @dtype_option
@@ -181,7 +181,7 @@ def command(
     place: Where,
     outputs: Outputs,
 ) -> None:
-    """Solve A x = b on a grid of two or three dimensions, or with a matrix from a file, by a preconditioned method.
+    """Solve A x = b on a grid of up to three dimensions, or with a matrix from a file, by a preconditioned method.
 
     A is a stencil (--problem), diffusion with coefficients from files (--kappa and the options after it, or a case
     file), or a matrix (--matrix). Coefficients that are functions need Python: call dsolver.solve there.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from dsolver.cluster import default_client, devices, host_memory
 from dsolver.cluster.runtime import DeviceName, Runtime, check_device, connect
 from dsolver.cost import bandwidth as copies
 from dsolver.cost import scaling
+from dsolver.cost.forecast import Estimate, of_spec
 from dsolver.cost.links import Fabric
+from dsolver.dask_types import Client
 from dsolver.errors import InputError, check_tolerance, float_of, in_a_line
 from dsolver.grid.coloring import Order
 from dsolver.matrices.composed.grids import as_matrix
@@ -24,10 +26,6 @@ from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.batches.batch import AT_ONCE, most_columns
 from dsolver.program.plan import Wishes, check_value_type
-
-if TYPE_CHECKING:
-    from distributed import Client
-from dsolver.cost.forecast import Estimate, of_spec
 
 REACHED: Final = 0.85  # the part of a GPU's nominal bandwidth that these kernels reach
 H200: Final = 4.8e12  # nominal bytes per second of an NVIDIA H200, for plans where no GPU is there

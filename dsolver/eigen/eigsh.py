@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
 from dsolver.cluster.runtime import DeviceName, EngineName
+from dsolver.dask_types import Client
 from dsolver.eigen.pairs import Eigenpairs
 from dsolver.eigen.pencil import GivenPencil, given_pencil
 from dsolver.eigen.search import SpectrumEnd, Wanted, search
@@ -33,9 +34,6 @@ from dsolver.session.session import Session
 from dsolver.session.signatures import refusing, spelled_out
 from dsolver.session.user_arrays.several import columns
 from dsolver.status import Status
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 Which = Literal["SM", "SA", "LA", "LM"]
 MAXITER: Final = 1000

@@ -103,8 +103,8 @@ class Setup:
             1e-7 ‖A‖ ‖x‖, so an rtol below 1e-7, as the default is, becomes 1e-5, and `Solution.notes` say so. For real
             systems.
         method: for symmetric matrices "cg" (conjugate gradients, the default), "fcg" (flexible ones, for an M that
-            changes) or "minres" (indefinite matrices); for any matrix "gmres" (the default where A is not symmetric),
-            "fgmres" (for any M, too) or "bicgstab". docs/theory.md tells what each needs.
+            changes) or "minres" (indefinite matrices); for complex A = Aᵀ "cocg"; for any matrix "gmres" (the default
+            where A is not symmetric), "fgmres" (for any M, too) or "bicgstab". docs/theory.md tells what each needs.
         restart: vectors of the basis of "gmres" and "fgmres", after which they begin a new one. They stay in memory. By
             default 30 in the first one, and twice as many in the next where residuals hardly fall, up to 240 and 256
             MiB.

@@ -29,7 +29,7 @@ KINDS: Final[Mapping[str, Callable[..., Condition]]] = {
     "periodic": Periodic,
 }
 MOST: Final = {"dirichlet": 1, "neumann": 1, "robin": 2, "periodic": 0}  # most values of a condition
-HOW: Final = "use dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE or periodic, each VALUE a number or a .npy file"
+HOW: Final = "use dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE or periodic, each VALUE a number or a file"
 
 
 def value_of(text: Any, folder: Path) -> Value:
@@ -91,7 +91,7 @@ case_options = with_options(
         cls=Several,
         metavar="FACE=CONDITION ...",
         help="Its boundary conditions: x-, x+, x (both) and so on = dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE "
-        "or periodic, each a number or a .npy file; nothing flows through faces that are not named. Default: u = 0 at "
+        "or periodic, each a number or a file; nothing flows through faces that are not named. Default: u = 0 at "
         "all faces.  "
         "Example: --bc x-=dirichlet:1 x+=robin:10:200",
     ),

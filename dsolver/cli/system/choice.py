@@ -87,7 +87,7 @@ system_options = collected(
         cls=Several,
         type=int,
         metavar="NX NY NZ",
-        help="Points along x, y and z, or along x and y of a plane. With --matrix: the lattice whose points A's rows "
+        help="Points along x, y and z, or fewer of a plane or a line. With --matrix: the lattice whose points A's rows "
         "are, the last axis fastest, so that multigrid serves A; --chunks is then as for a grid, else P for P ranges "
         "of rows.  Example: --grid 64 64 64",
     ),

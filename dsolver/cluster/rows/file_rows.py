@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of, running
+from dsolver.dask_types import Client
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed
@@ -24,7 +25,7 @@ from dsolver.matrices.io import read_matrix as read_here
 from dsolver.matrices.problem import MatrixProblem
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 PART_BYTES: Final = 1 << 28
 """Bytes of text that a worker reads at a time at most: entries take about as many while they are sorted by owners."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsolver.cluster.devices import of_cluster, workers_of
 from dsolver.cluster.rows.block_tasks import Findings, brought, cut_block, findings_of, placed_block, shape_of
 from dsolver.cluster.runtime import check_client
+from dsolver.dask_types import Client
 from dsolver.engines.dask.attended import SILENCE, attended
 from dsolver.engines.dask.connection import secede_if_task
 from dsolver.errors import ClusterError, DsolverError, InputError
@@ -22,8 +23,7 @@ from dsolver.matrices.solved_matrix import ALIKE, UNITS
 from dsolver.units import counted
 
 if TYPE_CHECKING:
-    import dask.array
-    from distributed import Client, Future
+    from distributed import Future
 
 
 class PlacedRows(ChunkRows):
@@ -39,9 +39,7 @@ class PlacedRows(ChunkRows):
         return {i: block.client.submit(brought, block) if away else block for i, block in enumerate(self._blocks)}
 
 
-def matrix_from_blocks(
-    blocks: Iterable[Any] | dask.array.Array, *, client: Client | None = None, name: str = "matrix"
-) -> MatrixProblem:
+def matrix_from_blocks(blocks: Iterable[Any], *, client: Client | None = None, name: str = "matrix") -> MatrixProblem:
     """A linear system whose matrix lies on a Dask cluster as blocks of rows, which stay where they are.
 
     Each block is a chunk. Columns are numbered, checked and planned by tasks beside the blocks; this process gets the
@@ -129,7 +127,7 @@ def running(client: Client | None) -> Client:
     return client
 
 
-def _listed(blocks: Iterable[Any] | dask.array.Array) -> list[Any]:
+def _listed(blocks: Iterable[Any]) -> list[Any]:
     """The blocks one by one: of a Dask array, not row by row. InputError: it is cut along columns, or no list."""
     from dask.base import is_dask_collection
     from distributed import Future

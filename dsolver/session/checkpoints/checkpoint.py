@@ -70,6 +70,9 @@ class Checkpoint:
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
 
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self.path)!r}, every={self.every!r})"
+
     def of(self, column: int) -> Self:
         """The store of one of several right-hand sides: a folder in this one, which is made. Raises as the class."""
         with self._writing():
