@@ -191,8 +191,8 @@ def _without_known(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix |
             return None
         found = mirrored
     note = (
-        f"{found.known} rows of A have no entry but the diagonal: their unknowns were taken out of the other rows, "
-        f"which are symmetric without them"
+        f"the unknowns of {counted(found.known, 'row')} of A with nothing but a diagonal were taken out of the other "
+        f"rows, which are symmetric without them"
     )
     return replace(found, notes=(note, *found.notes))
 
