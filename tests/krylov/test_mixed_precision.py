@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 import pytest
+import scipy.sparse as sp
 
 import dsolver
 from dsolver import Solver, kernels, problems, solve
@@ -206,6 +207,14 @@ def test_a_matrix_out_of_range_is_solved_in_float64_after_a_warning(
     assert len(found.notes) == 1
     assert found.iterations == len(found.residuals) - 1
     np.testing.assert_allclose(found.x, exact, atol=1e-7)
+
+
+def test_blocks_that_float32_makes_zero_are_made_again_in_float64() -> None:
+    """GMRES breaks down where M r = 0: inverses of 1e90 have no value in float32."""
+    matrix = sp.diags_array([np.full(9, 1.0 + 1.0j), np.full(8, 0.5)], offsets=[0, 1]) * 1e90
+    with pytest.warns(RuntimeWarning, match="goes on with 'float64'"):
+        found = solve(matrix, np.ones(9), M="block-jacobi", precond_dtype="float32", device="cpu")
+    assert found.converged
 
 
 def test_without_room_for_float64_the_solve_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

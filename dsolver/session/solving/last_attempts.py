@@ -17,12 +17,9 @@ from dsolver.session.session import Session
 from dsolver.solution import Solution
 from dsolver.status import Status
 
-DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
-"""Ends of a solve for which a preconditioner in float32 may be the reason."""
-
-LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
-"""Ends of a solve after which factors of the matrix are the last attempt; and where the iterations have run out, if
-the user has not said how many there may be."""
+LOST: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED, Status.BREAKDOWN)
+"""Ends of a solve for which a preconditioner in float32 may be the reason, and after which factors of the matrix are
+the last attempt; and where the iterations have run out, if the user has not said how many there may be."""
 
 REACHED: Final = 1e-12  # part of ‖b‖ to which b - A x has come where rounding alone is in the way
 SINGULAR: Final = {"float64": 1e-5, "float32": 1e-2}

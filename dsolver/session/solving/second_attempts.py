@@ -18,7 +18,7 @@ from dsolver.session.follower import Follower, History
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
-from dsolver.session.solving.last_attempts import DOUBTFUL, shortage
+from dsolver.session.solving.last_attempts import LOST, shortage
 from dsolver.session.solving.loading import LoadedColumn
 from dsolver.status import Status
 from dsolver.units import counted
@@ -187,4 +187,4 @@ def _may_be_m(history: History, load: LoadedColumn, session: Session, options: O
     limit, b_norm = options.limit(load.begun.b_norm), load.begun.b_norm
     if history.ended is Status.STAGNATED and session.spec.traits.replaces:
         return history.residuals[-1] > max(limit, ATTAINABLE * b_norm) or history.true_residual <= FAR * limit
-    return history.ended in DOUBTFUL
+    return history.ended in LOST
