@@ -1,6 +1,7 @@
 """The coarsest level of a hierarchy: solved with a stored inverse."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from dsolver.grid.numbering import stencil_rows
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.contract import DENSE_SOLVE
+from dsolver.kernels.formats.dense import DenseInverse
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 from dsolver.multigrid.level import AtLevel, Level, at_level
@@ -76,7 +78,7 @@ def lattice_inverse(
 ) -> AtLevel:
     """The `DenseInverse` of a level that is one chunk; singular: whether constants are in its null space."""
     matrix = backend.dense.matrix(stencil_rows(backend, partition, 0, offsets, weights))
-    inverse = backend.dense.inverse(layout, regularized(matrix) if singular else matrix)
+    inverse = _told(backend.dense.inverse(layout, regularized(matrix) if singular else matrix), matrix)
     backend.synchronize()
     return at_level(depth, inverse)
 
@@ -84,16 +86,22 @@ def lattice_inverse(
 def rows_inverse(backend: Backend, _: int, layout: Layout, rows: "LevelRows", *, depth: int, singular: bool) -> AtLevel:
     """The `DenseInverse` of a level of one chunk; singular: constants are in its null space, where rows say nothing."""
     dense, symmetric = backend.dense.of_rows(rows.a), rows.full is None
-    if rows.near.shape[1]:
-        if symmetric:
-            inverse = backend.dense.inverse(layout, dense)
-            if surely_definite(dense, inverse.values):
-                return at_level(depth, inverse)
-        dense = without_null_vectors(backend.to_host(dense))
-    elif singular:
-        dense = regularized(dense)
-    inverse = backend.dense.inverse(layout, dense, symmetric=symmetric)
-    return at_level(depth, inverse)
+    if not rows.near.shape[1]:
+        made = regularized(dense) if singular else dense
+        return at_level(depth, _told(backend.dense.inverse(layout, made, symmetric=symmetric), dense))
+    told = None
+    if symmetric:
+        inverse = _told(backend.dense.inverse(layout, dense), dense)
+        if surely_definite(dense, inverse.values):
+            return at_level(depth, inverse)
+        told = inverse.diagonals
+    made = without_null_vectors(backend.to_host(dense))
+    return at_level(depth, replace(backend.dense.inverse(layout, made, symmetric=symmetric), diagonals=told))
+
+
+def _told(inverse: DenseInverse, matrix: Any) -> DenseInverse:
+    """An inverse with its diagonal and its matrix', where these lie: none of a set-up waits for what they tell."""
+    return replace(inverse, diagonals=(matrix.diagonal().copy(), inverse.values.diagonal().copy()))
 
 
 def regularized(matrix: Any) -> Any:

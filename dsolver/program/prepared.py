@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
@@ -11,8 +12,10 @@ from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.running_program import Blocks
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import UnforeseenError
+from dsolver.kernels.formats.dense import DenseInverse
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
@@ -30,6 +33,15 @@ class PreparedSystem:
     site: Site  # where preconditioners are made: the matrix, and the levels
     sides: Sides  # deals with right-hand sides and solutions
     beside: tuple[PerChunk, ...]  # matrices beside A: of an eigenvalue problem its mass matrix
+
+    @cached_property
+    def skipped(self) -> float:
+        """Rows of multigrid's last level of which its solution makes nothing; 0 where there is none."""
+        last = self.site.levels[-1] if self.site.levels else None
+        if not isinstance(last, Level) or last.inverse is None:
+            return 0.0
+        engine = last.engine.lowered("float64")  # sums are made in it
+        return sum(engine.sums(engine.per_chunk(_skipped, last.inverse)))
 
 
 class PreparedProgram(ABC):
@@ -267,6 +279,10 @@ class PreparedProgram(ABC):
     def chosen(self) -> Preconditioner:
         """The preconditioner, or what it has chosen to be."""
         return self.spec.preconditioner.chosen(self.prepared.site.levels)
+
+
+def _skipped(backend: Backend, _: int, inverse: DenseInverse) -> tuple[float]:
+    return (float(inverse.skipped(backend.to_host)),)
 
 
 def _is_made(_: Backend, __: int, ___: object) -> bool:

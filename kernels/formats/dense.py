@@ -28,6 +28,17 @@ class DenseInverse(Format):
 
     position: Array  # int32 (rows,), storage positions of the rows, in lattice order
     values: Array
+    # float64 (rows,) each, the diagonals of the matrix and of its inverse, which is zero where a pivot was none.
+    diagonals: tuple[Array, Array] | None = None
+
+    def skipped(self, to_host: Callable[[Array], Any]) -> int:
+        """Number of rows of which it makes nothing though they have a diagonal; 0 where that is not known."""
+        a, inverse = map(to_host, self.diagonals or (np.zeros(0), np.zeros(0)))
+        with np.errstate(all="ignore"):
+            least = np.where(a > 0.0, 1.0 / a, 0.0).astype(
+                inverse.dtype
+            )  # of its diagonal, zero where that is out of range
+        return int(np.count_nonzero((least > 0.0) & (inverse == 0.0)))
 
 
 class DenseSetup:

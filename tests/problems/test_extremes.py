@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 import dsolver
 from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.preconditioners import Algebraic
 from dsolver.problems import Dirichlet, diffusion, poisson7, stencil
+from dsolver.session.solving.report import INSULATED
 
 LONG = "x" * 10**6
 
@@ -138,3 +141,20 @@ def test_what_is_too_long_is_not_repeated() -> None:
 def test_a_stencil_that_is_not_symmetric_comes_with_a_way_out() -> None:
     with pytest.raises(InputError, match=r"not symmetric at .*: with symmetric=False .* by GMRES"):
         stencil((4, 4), [[0, -1, 0], [-1, 4, -2], [0, -1, 0]])
+
+
+@pytest.mark.parametrize("m", ["auto", "amg", Algebraic(coarsening="aggregation")], ids=str)
+@pytest.mark.parametrize("conducting", [1e-10, 1e-14])
+def test_an_island_behind_insulation_is_told_of(conducting: float, m: Any) -> None:
+    """The island's constant, which is 1 as the faces' values are, and of which ‖b - A x‖ has no digit left."""
+    kappa = np.ones((24, 24))
+    kappa[6:18, 6:18] = conducting
+    kappa[8:16, 8:16] = 1.0
+    problem = diffusion(kappa.shape, kappa=kappa, bc=Dirichlet(1.0))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        solution = dsolver.solve(problem, np.zeros(kappa.shape), device="cpu", M=m, rtol=1e-10)
+    assert solution.converged
+    lost = not np.allclose(solution.x, 1.0, atol=1e-2)
+    assert lost == (INSULATED in solution.notes) == (INSULATED in map(str, (each.message for each in told)))
+    assert lost == (conducting < 1e-12)

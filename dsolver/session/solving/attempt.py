@@ -15,7 +15,16 @@ from dsolver.session.session import Session
 from dsolver.session.solving import second_attempts
 from dsolver.session.solving.advice import advice_on
 from dsolver.session.solving.loading import StartedSolve, given_column, start
-from dsolver.session.solving.report import asymmetric, case_of, for_all_of_b, of_cells, sealed, solved_by, uneven
+from dsolver.session.solving.report import (
+    asymmetric,
+    case_of,
+    for_all_of_b,
+    insulated,
+    of_cells,
+    sealed,
+    solved_by,
+    uneven,
+)
 from dsolver.session.user_arrays.several import Pairs
 from dsolver.session.vectors import scaled, shift, solution
 from dsolver.solution import Solution
@@ -158,6 +167,7 @@ class _Ended:
                 *self.before,
                 *self.of_columns.get(column, ()),
                 *history.notes,
+                *insulated(load, end),
                 *uneven(session, load, history, self.options),
                 *(() if end.converged else self.lopsided),
             ),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from dsolver.discretize.lifting import OutOfRangeError, times
-from dsolver.errors import InputError
+from dsolver.errors import InputError, warn
 from dsolver.session.checkpoints.checkpoint import checkpoint_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options
@@ -16,6 +16,7 @@ from dsolver.session.solving.attempt import attempt
 from dsolver.session.solving.batching import grouped, why_not_together
 from dsolver.session.solving.complex_sides import solved_in_parts
 from dsolver.session.solving.loading import is_fed
+from dsolver.session.solving.report import INSULATED
 from dsolver.session.solving.second_attempts import find_pieces
 from dsolver.session.user_arrays import is_complex
 from dsolver.session.user_arrays.several import Pairs, RightHandSides, together
@@ -140,13 +141,18 @@ def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution
 def _with_pieces(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:
     """As `attempt`; where that fails since pieces of a matrix float that were not looked for, once more, with these.
 
+    A warning where they do not float, and are hardly joined to the rest.
+
     To look for them takes a tenth of a large set-up, and nearly all matrices have none.
     """
     solutions = attempt(session, pairs, options, keeper)
     ends = {solution.status for solution in solutions or ()}
-    if ends <= {Status.CONVERGED, Status.STOPPED} or not find_pieces(session):
+    insulated = any(INSULATED in solution.notes for solution in solutions or ())
+    if (ends <= {Status.CONVERGED, Status.STOPPED} and not insulated) or not find_pieces(session):
+        if insulated:
+            warn(INSULATED, RuntimeWarning)
         return solutions
-    failed = next(end for end in ends if not end.converged)
+    failed = next((end for end in ends if not end.converged), Status.CONVERGED)
     note = (
         f"the first attempt ended as {failed}: A has pieces that nothing fixes, connected rows that add up to zero. x "
         f"has mean zero in each of them, and b is balanced there"
