@@ -344,3 +344,23 @@ def test_refusals() -> None:
     for options in wrong:
         with pytest.raises(InputError, match=f"{next(iter(options))} must be"):
             Algebraic(**options)
+
+
+def test_a_hub_does_not_couple_all_aggregates_with_each_other() -> None:
+    """A hub that each row of a line is coupled to weakly, as it is to each: P of it was dense, and the next A full."""
+    ones, rows = np.ones(1999), 2000
+    couplings = sp.diags_array([ones, ones], offsets=[-1, 1]).tolil()
+    couplings[0, 2:] = couplings[2:, 0] = 1.0
+    matrix = sp.csr_array(sp.diags_array(couplings.sum(axis=1) + 1e-3) - couplings)
+    b = np.random.default_rng(3).standard_normal(rows)
+    found = []
+    for chunks in (1, 3):
+        with dsolver.Solver(dsolver.matrix(matrix, chunks=chunks), M=AGGREGATION, device="cpu") as solver:
+            solution = solver.solve(b, rtol=1e-10)
+            found.append([(level.rows, level.entries) for level in solver.hierarchy.levels])
+        assert solution.converged
+        assert solution.iterations <= 10
+    assert found[0] == found[1]
+    (_, entries), (coarse, between), *_ = found[0]
+    assert coarse < rows / 3
+    assert between < entries / 2

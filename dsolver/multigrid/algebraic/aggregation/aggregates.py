@@ -4,7 +4,8 @@ Roots are a maximal independent set of distance two (MIS-2: Bell, Dalton, Olson,
 words that are a permutation of the finest rows' numbers, and each takes its neighbors. Among the nodes that are left, a
 second set makes aggregates of those with two such neighbors or more, at least half of all theirs; the others join the
 aggregate of the node that they are coupled to most (the phases of Kelley, Rajamanickam, arXiv:2204.02934). Nodes
-without strong couplings belong to none.
+without strong couplings belong to none, but those of long rows are aggregates by themselves: P interpolates the others
+from all that they are coupled to, and a hub's row would couple all columns of P with each other.
 """
 
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.amg import ROOT
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
 
+HUB: Final = 64  # entries of a row beyond which a node is an aggregate by itself, without strong couplings
 SALT: Final = 1 << 20  # added to a level's number for the words of the second set
 
 
@@ -32,6 +35,7 @@ class NodeGraph:
     graph: Csr  # a row for each own node; columns are places in the window, values squares of norms
     origin: I64  # int64 (rows,), the finest row that each own node stems from
     plan: HaloPlan
+    hubs: Any  # bool (rows,), own nodes of long rows without strong couplings
 
     @property
     def rows(self) -> int:
@@ -95,12 +99,13 @@ def _node_graph(backend: Backend, _: int, rows: LevelRows, scales: Any, *, size:
         counts.append((sender, len(amg.distinct(window.ghosts[place : place + count] // size))))
         place += count
     plan = HaloPlan(sends=sends, receives=tuple(counts))
-    return NodeGraph(window=nodes, graph=graph, origin=rows.origin[::size].copy(), plan=plan)
+    hubs = (np.diff(rows.matrix.start)[::size] > HUB) & (np.diff(graph.start) == 0)
+    return NodeGraph(window=nodes, graph=graph, origin=rows.origin[::size].copy(), plan=plan, hubs=hubs)
 
 
 def _coupled(backend: Backend, _: int, graph: NodeGraph, *, level: int) -> Roots:
-    """The nodes with strong couplings, undecided."""
-    own = backend.amg.aggregation.first_words(graph.graph, graph.origin, level)
+    """The nodes with strong couplings, undecided, and hubs, which are roots."""
+    own = np.where(graph.hubs, ROOT, backend.amg.aggregation.first_words(graph.graph, graph.origin, level))
     all_ = np.ones_like(graph.origin, dtype=np.bool_)
     return Roots(own=own, open=all_)
 
