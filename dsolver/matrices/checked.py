@@ -38,6 +38,14 @@ class RowsOnGpu:
         """Number of entries."""
         return len(self.indices)
 
+    def diagonal(self) -> Any:
+        """Diagonal of a square matrix, zero where it has no entry: of the type of `data`, (rows,)."""
+        every = np.arange(self.nnz, like=self.indptr)
+        row = np.searchsorted(self.indptr[1:], every, side="right")
+        on, found = row == self.indices, np.zeros_like(self.data, shape=self.shape[0])
+        found[row[on]] = self.data[on]
+        return found
+
     def get(self) -> Any:
         """The matrix as a CSR array of SciPy."""
         arrays = tuple(map(backend_of(self.data).to_host, (self.data, self.indices, self.indptr)))

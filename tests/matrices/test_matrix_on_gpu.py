@@ -52,6 +52,7 @@ MATRICES = {
     "singular": closed(300),
     "singular, unsymmetric": sp.csr_array(sp.diags_array(np.linspace(1.0, 2.0, 300)) @ closed(300)),
     "zeros on the diagonal": sp.csr_array(lattice(9) - sp.diags_array(4.0 * (np.arange(81) % 40 == 12))),
+    "columns of many sizes": sp.csr_array(one_sided(20) @ sp.diags_array(np.geomspace(1e-5, 1e5, 400))),
     "negative": sp.csr_array(-lattice(5)),
 }
 
