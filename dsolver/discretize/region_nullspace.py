@@ -57,6 +57,15 @@ class RegionConstants(NullSpace):
         self._engine.run(LESS_MEANS, self._cells, sums, self._regions.volumes, self._work)
         return self._work
 
+    @property
+    def has_lone_cells(self) -> bool:
+        """Whether a region is a single cell, whose row has a diagonal where A has nothing."""
+        return self._regions.alone > 0
+
+    def without_means(self, y: Field) -> None:
+        """y less its mean over the cells of each region: for y = A x rounding, but of lone cells all."""
+        self._engine.run(LESS_MEANS, self._cells, self._regions.sums(self._cells, y), self._regions.cells, y)
+
     def _cell(self, label: int) -> Triple:
         """The cell that a label is made of."""
         nx, ny, _ = self._engine.partition.grid

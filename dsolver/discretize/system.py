@@ -253,6 +253,12 @@ class System:
         self._null_space.balance_going_on(r, guards)
 
     @property
+    def emptied(self) -> Callable[[Field], None] | None:
+        """Function that makes zero of A x in cells that are closed regions by themselves; None where there are none."""
+        space = self._null_space
+        return space.without_means if isinstance(space, RegionConstants) and space.has_lone_cells else None
+
+    @property
     def null_vectors(self) -> Sequence[Field]:
         """Vectors n with A n = 0 that are known; not those of several closed regions. Known once it is settled."""
         return () if self._null_space is None else self._null_space.vectors

@@ -16,7 +16,7 @@ from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.dask_types import Client
 from dsolver.eigen.pairs import Eigenpairs
 from dsolver.eigen.pencil import GivenPencil, given_pencil
-from dsolver.eigen.search import SpectrumEnd, Wanted, search
+from dsolver.eigen.search import SpectrumEnd, Wanted, program_of, search
 from dsolver.eigen.shift_invert import shift_inverted
 from dsolver.eigen.vectors import together
 from dsolver.errors import DsolverError, InputError, check_tolerance, in_a_line
@@ -163,8 +163,7 @@ class _Seeker:
 
     def largest(self, pencil: GivenPencil, terms: Wanted) -> Eigenpairs:
         """Values of largest magnitude: of both ends, unless few iterations at the lower one show nothing negative."""
-        others = min(terms.count, math.prod(pencil.problem.grid) - terms.count)  # both ends have none twice
-        ends = [replace(terms, highest=True), replace(terms, count=others, plain=True, probed=PROBED)]
+        ends = [replace(terms, highest=True), replace(terms, plain=True, probed=PROBED)]
         return replace(self, setup=replace(self.setup, M=None))._found(pencil, ends)
 
     def inside(self, pencil: GivenPencil, terms: Wanted, shift: float) -> Eigenpairs:
@@ -189,6 +188,9 @@ class _Seeker:
         check_matrix(wishes.m, problem)
         with Session(problem, setup, wishes, EigenProgram) as session:
             took, searching = session.took, time.perf_counter()
+            if len(ends) > 1:  # which have none twice
+                others = program_of(session).call(EigenProgram.open_rows) - ends[0].count
+                ends = [ends[0], *(replace(end, count=min(end.count, others)) for end in ends[1:] if others > 0)]
             made = [search(session, end, self.guesses, pencil.diagonal, self.like) for end in ends]
             parts = [zip(end.values, end.residuals, end.limits, end.vectors, strict=True) for end in made]
             rows = [

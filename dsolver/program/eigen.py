@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.distributed.matrix import Matrix
+from dsolver.distributed.nullspace import dots
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running_program import Blocks
 from dsolver.grid.partition import Partition
@@ -23,7 +24,7 @@ from dsolver.krylov.method import FEW, Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.relaxation.chebyshev import noises
-from dsolver.program.operators import OperatorInGroups
+from dsolver.program.operators import Emptied, OperatorInGroups
 from dsolver.program.row_sizes import sizes_of_rows
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -96,6 +97,14 @@ class EigenProgram(Solve):
         """Number of vectors n with A n = 0 that are known."""
         return len(self.system.null_vectors)
 
+    def open_rows(self) -> int:
+        """Number of rows but for those of cells that are left out, or held."""
+        ones = self.method.work[0]
+        self.engine.fill(self.layout, 1.0, ones)
+        self.system.clear(ones)
+        (count,) = dots(self.engine, self.engine.partial_sums(), (ones, ones))
+        return round(count)
+
     def search(self, terms: EigenTerms) -> Found:
         """Begin: from first guesses, and from what M makes of rough vectors; from all vectors where these are few."""
         engine, known = self.engine, () if terms.highest else self.system.null_vectors
@@ -120,6 +129,8 @@ class EigenProgram(Solve):
                 modes.start()
         except NotFiniteError:
             self._status = Status.NOT_FINITE
+        else:
+            self._status = None if len(modes.values) else Status.CONVERGED  # all vectors are known
         return self.found()
 
     def advance(self, steps: int, measured: bool = False) -> Found:
@@ -178,6 +189,8 @@ class EigenProgram(Solve):
         problem = self.spec.problem
         at_once = width if problem.operator is None else 1
         a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
+        if self.system.emptied is not None:
+            a = Emptied(a, self.system.emptied)
         plain = terms.highest or terms.plain
         m = OperatorInGroups(self.engine, self.engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
         sizes, usual = sizes_of_rows(self.engine, self.layout, self.method.operator)

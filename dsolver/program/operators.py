@@ -51,6 +51,19 @@ class OperatorInGroups(BlockOperator):
         return self._steps[key]
 
 
+class Emptied(BlockOperator):
+    """An operator whose results are changed; change: makes zero of a part of a vector."""
+
+    def __init__(self, inner: BlockOperator, change: Callable[[Field], None]) -> None:
+        self._inner, self._change = inner, change
+
+    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
+        """As in `BlockOperator`."""
+        self._inner.apply(x, y, wanted)
+        for number in wanted:
+            self._change(y.columns[number])
+
+
 def complex_matrix(engine: ComplexEngine, site: Site) -> ComplexMatrix:
     """A on complex vectors."""
     view = engine.wide or engine.real

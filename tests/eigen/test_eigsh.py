@@ -648,3 +648,26 @@ def test_rough_vectors_are_the_same_however_many_are_made_at_once(monkeypatch: p
     whole = dsolver.eigsh(chain(400), 5, **HERE)
     monkeypatch.setattr("dsolver.program.eigen.FEW", 100)
     np.testing.assert_array_equal(dsolver.eigsh(chain(400), 5, **HERE).vectors, whole.vectors)
+
+
+@pytest.mark.parametrize(
+    ("k", "which", "part"),
+    [(3, "SM", slice(3)), (30, "SM", slice(30)), (4, "LM", slice(-4, None)), (30, "LM", slice(-30, None))],
+)
+def test_cells_that_are_closed_by_themselves_have_the_value_zero(k: int, which: Any, part: slice) -> None:
+    """Pores of an image, some of one cell: its row has a positive diagonal where A has nothing."""
+    mask = np.random.default_rng(0).random((9, 10)) < 0.55
+    kappa = np.where(mask, 1e-300, 1.0)
+    opened = np.flatnonzero(~mask)
+    expected = np.linalg.eigvalsh(fluxes(kappa, closed=True)[np.ix_(opened, opened)])
+    problem = problems.diffusion(mask.shape, mask=mask, bc="neumann", chunks=(2, 1))
+    found = dsolver.eigsh(problem, k, which=which, **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, expected[part], atol=1e-12)
+
+
+def test_a_single_closed_cell_has_its_constant_alone() -> None:
+    found = dsolver.eigsh(problems.diffusion((1, 1, 1), bc="neumann"), 1, **HERE)
+    assert found.converged
+    assert found.values.tolist() == [0.0]
+    assert found.vectors.ravel().tolist() == [1.0]

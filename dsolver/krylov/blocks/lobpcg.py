@@ -219,6 +219,8 @@ class Lobpcg:
         """Make X orthonormal, and take the best vectors in its span."""
         self._iterates = self._orthonormal(self._y, self._x, self._iterates or self._x)
         live = len(self._iterates)
+        if not live:  # Y has the span of all vectors
+            return
         self.pencil.a.apply(self.x, self._r, range(live))
         (products,) = self._rounds.sums(self.x.products(self._r))
         projected = self.pencil.sign * products[:live, :live]
