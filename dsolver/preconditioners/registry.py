@@ -124,7 +124,7 @@ def check_dtype(preconditioner: Preconditioner | None, dtype: str) -> None:
     if dtype != "float32" or preconditioner is None or isinstance(preconditioner, Identity):
         return
     if not preconditioner.can.lowered:
-        raise InputError(f"precond_dtype={dtype!r} is for multigrid: {preconditioner.asked} works in float64 alone")
+        raise InputError(f"precond_dtype={dtype!r} is not for {preconditioner.asked}, which works in float64 alone")
 
 
 def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda: bool) -> str:
