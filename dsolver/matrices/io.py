@@ -1,20 +1,24 @@
-"""Matrices from files, by the endings of their names."""
+"""Matrices from files, whole or in parts, by the endings of their names."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, in_a_line
-from dsolver.matrices.canonical import compressed, imported
+from dsolver.errors import InputError, check_real, in_a_line
+from dsolver.matrices.canonical import checked_arrays, compressed, imported
+from dsolver.matrices.files.entries import Entries, joined
 from dsolver.matrices.files.harwell_boeing import ENDING, harwell_boeing
 from dsolver.matrices.files.matlab import matlab_matrix
-from dsolver.matrices.files.matrix_market import market_matrix, market_vectors
-from dsolver.matrices.files.npz import npz_matrix
-from dsolver.matrices.files.petsc import petsc_matrix
+from dsolver.matrices.files.matrix_market import MarketHeader, market_header, market_matrix, market_vectors
+from dsolver.matrices.files.npz import npz_matrix, npz_part, npz_pointers
+from dsolver.matrices.files.petsc import PetscLayout, petsc_matrix
 from dsolver.matrices.files.reading import reading
+
+PETSC: Final = (".petsc", ".bin")
 
 
 def read_matrix(path: str | Path) -> Any:
@@ -70,3 +74,61 @@ READERS: Final[dict[str, Callable[[Path], Any]]] = {
     ".mat": matlab_matrix,
 }
 """Functions that read a matrix, by the ending of a file's name."""
+
+
+# -- parts: lines of Matrix Market's files ----------------------------------------------------------------------------
+
+
+def header_of(path: Path) -> MarketHeader:
+    """The header of an uncompressed Matrix Market file of coordinates. InputError: it is none of real numbers."""
+    with reading(path, "a sparse matrix"), path.open("rb") as file:
+        found = market_header(path, file)
+        if found.field == "complex":
+            check_real(str(path), np.dtype(np.complex128))
+        return found
+
+
+def all_entries(path: Path) -> Entries:
+    """All entries of a file that cannot be read in parts. Raises as `read_matrix`."""
+    found = checked_arrays(str(path), as_stored(path)).tocoo()
+    check_real(str(path), found.dtype, "fiub")
+    return Entries(found.shape, found.row, found.col, found.data.astype(np.float64, copy=False))
+
+
+def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
+    """Rows [first, last), a `scipy.sparse.coo_array` with all columns, from entries that are in these rows."""
+    found = joined(parts)
+    shape = (span[1] - span[0], found.shape[1])
+    return imported("sparse").coo_array((found.values, (found.row - span[0], found.column)), shape=shape)
+
+
+# -- parts: rows of SciPy's and PETSc's --------------------------------------------------------------------------------
+
+
+def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
+    """Row pointers of a file of rows in turn, int64 (rows + 1,); None for any other. Raises as `read_matrix`."""
+    with reading(path, "a sparse matrix"):
+        if path.suffix.lower() == ".npz":
+            return npz_pointers(path)
+        if path.suffix.lower() in PETSC:
+            with path.open("rb") as file:
+                return PetscLayout.of(file).pointers(file)
+    return None
+
+
+def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]) -> Any:
+    """Rows first .. last of such a file, a CSR array, at pointers (last - first + 1,). InputError: they are no such."""
+    begin, end = int(pointers[0]), int(pointers[-1])
+    with reading(path, "a sparse matrix"):
+        if path.suffix.lower() == ".npz":
+            columns, numbers, values = npz_part(path, begin, end)
+        else:
+            with path.open("rb") as file:
+                layout = PetscLayout.of(file)
+                columns, (numbers, values) = layout.columns, layout.part(file, begin, end)
+        check_real(str(path), values.dtype, "fiub")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < columns:
+            wrong = int(np.flatnonzero((numbers < 0) | (numbers >= columns))[0])
+            raise ValueError(f"entry {begin + wrong} is in column {numbers[wrong]} of {columns}")
+        shape = (bounds[1] - bounds[0], columns)
+        return imported("sparse").csr_array((values, numbers, pointers - begin), shape=shape)

@@ -73,6 +73,7 @@ class MatrixProblem(Problem):
         exponent: of two, by which the entries of `matrix` and `given` were multiplied.
         known: whether rows tell their unknown alone, which is then set before a solve begins.
         fields: rows of each field, one after the other, where A was made of blocks; else ().
+        multipliers: how many of the last rows are: see `dsolver.matrices.multipliers`.
         diagonal: of each field the problem that its block on the diagonal came as; None where it was no problem.
         inner: matrices from which the preconditioner of each field is made, in the order of the field's rows; further
             ones are of the last field.
@@ -117,6 +118,7 @@ class MatrixProblem(Problem):
     exponent: int = field(repr=False, default=0)
     known: bool = field(repr=False, default=False)
     fields: tuple[int, ...] = ()
+    multipliers: int = field(repr=False, default=0)
     diagonal: tuple[MatrixProblem | None, ...] = field(repr=False, compare=False, default=())
     inner: tuple[MatrixProblem, ...] = field(repr=False, compare=False, default=())
     signs: tuple[float, ...] = field(repr=False, default=())
@@ -176,6 +178,14 @@ class MatrixProblem(Problem):
         return some and self.singular is False and not self.asymmetry and not self.null_vectors
 
     @property
+    def split(self) -> tuple[int, ...]:
+        """`fields`; where there are none, and no several chunks of rows, those before multipliers and these."""
+        cut = self.chunks is not None and len(Partition(self.grid, self.chunks)) > 1
+        if self.fields or cut or self.partition != "rows" or not self.multipliers:
+            return self.fields
+        return self.grid[0] - self.multipliers, self.multipliers
+
+    @property
     def guided(self) -> bool:
         """Whether a near-null space was given that has more than A's null vectors, or constants."""
         return self.near_vectors > max(1, self.null_vectors)
@@ -212,7 +222,7 @@ class MatrixProblem(Problem):
         """This problem with its matrix on the GPU of this process, where it is solved in one chunk."""
         several = self.chunks is not None and len(Partition(self.grid, self.chunks)) > 1
         elsewhere = self.matrix is None or ROWS in self.coefficients  # on a cluster, or cut already
-        if elsewhere or several or self.fields or self.partition != "rows" or self.numbers is not None:
+        if elsewhere or several or self.split or self.partition != "rows" or self.numbers is not None:
             return self
         rows = to_gpu(self.matrix)
         if not isinstance(rows, RowsOnGpu):

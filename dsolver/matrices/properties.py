@@ -8,8 +8,9 @@ import numpy as np
 
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import Look
-from dsolver.matrices.checked import entry
+from dsolver.matrices.checked import checked, entry
 from dsolver.matrices.elimination import Elimination
+from dsolver.matrices.multipliers import augmented, multipliers
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.solved_matrix import SolvedMatrix, is_uneven
 from dsolver.units import counted
@@ -70,6 +71,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         negated=solved.negated,
         exponent=solved.exponent,
         known=solved.known > 0,
+        multipliers=_multipliers(rows, look) if solved.given is None else 0,
         notes=solved.notes,
         **told,
         **options,
@@ -93,6 +95,15 @@ def _is_elliptic(look: Look, count: int, entries: int, alone: Callable[[], int])
     if look.unmatched > one_way or look.positive > POSITIVE * count:
         return False
     return look.dominance <= DOMINANT * count or look.dominance - (few := alone()) <= DOMINANT * (count - few)
+
+
+def _multipliers(rows: Any, look: Look) -> int:
+    """Number of multipliers of a matrix of SciPy; 0 where G + B W Bᵀ would not be elliptic."""
+    count = multipliers(rows) if look.negative and look.place is None and isinstance(rows.data, np.ndarray) else 0
+    if not count:
+        return 0
+    held, found = checked("A", augmented(rows, count)[0])
+    return count if _is_elliptic(found, held.shape[0], held.nnz, lambda: 0) else 0
 
 
 def _reach(look: Look, count: int, entries: int) -> float:

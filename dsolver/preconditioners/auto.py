@@ -9,7 +9,7 @@ from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.krylov.methods import METHODS
+from dsolver.krylov.methods import FOR_INDEFINITE, METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import is_upwind
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, LEFT_OUT, follows_couplings
@@ -145,12 +145,21 @@ def _is_oseen(problem: MatrixProblem) -> bool:
     return not whole[first:, first:].count_nonzero() and is_upwind(whole[:first, :first])
 
 
+def _has_multipliers(problem: Problem, method: str | None) -> bool:
+    """Whether a matrix has multipliers, factors are not cheap, and a residual tells something of all rows."""
+    if not isinstance(problem, MatrixProblem) or not (problem.multipliers and problem.split) or problem.uneven:
+        return False
+    return not cost_little(problem) if method is None else method == FOR_INDEFINITE
+
+
 def usual_preconditioner(problem: Problem, method: str | None = None, device: str = "cpu") -> str | None:
     """Name of the preconditioner for a system and a method (None: the usual one) where none was asked for, or None."""
     if problem.operator is not None and problem.operator.alone:
         return None
     if problem.lattice:
         return "auto"
+    if _has_multipliers(problem, method):
+        return "block-diagonal"
     if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None and not problem.elliptic:
         return _for_blocks(problem, method)
     if suit_at_once(problem, method, device):

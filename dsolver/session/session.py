@@ -208,12 +208,13 @@ class Session:
 
         `anew`: whether "auto" is to begin with its choice, too, where that was slow and algebraic multigrid followed.
         """
-        wishes = self.first if problem is self.given else self.setup.wishes(problem, self.runtime.device)
+        same = problem is self.given
+        if isinstance(problem, MatrixProblem) and isinstance(self.given, MatrixProblem):
+            problem = cut_like(problem, self.given)
+        wishes = self.first if same else self.setup.wishes(problem, self.runtime.device)
         wishes = replace(wishes, precond_dtype=self.wishes.precond_dtype)
         if not anew and wishes.free and type(wishes.m) in self.slow and isinstance(self.wishes.m, Algebraic):
             wishes = replace(wishes, m=self.wishes.m)
-        if isinstance(problem, MatrixProblem) and isinstance(self.given, MatrixProblem):
-            problem = cut_like(problem, self.given)
         return self.used(lambda: self.system.planned(wishes, self.system.cut(wishes, problem, len(self.partition))))
 
     def may_keep(self) -> bool:

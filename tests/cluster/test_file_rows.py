@@ -23,8 +23,8 @@ from dsolver.cluster.rows import file_rows, row_blocks
 from dsolver.cluster.rows.file_rows import blocks_of_file
 from dsolver.engines.dask import attended
 from dsolver.errors import ClusterError, InputError, WorkerLostError
-from dsolver.matrices.file_parts import header_of
 from dsolver.matrices.files.matrix_market import market_part
+from dsolver.matrices.io import header_of
 from tests.support.clusters import breakable, cluster, process_of, scheduler_in_a_process, workers_without_nanny
 from tests.support.petsc import write_petsc
 from tests.support.waiting import PATIENCE, eventually

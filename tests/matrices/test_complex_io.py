@@ -92,7 +92,7 @@ def test_vectors_and_a_system_of_files(tmp_path: Path, matrix: Any) -> None:
 
 
 def test_workers_read_real_matrices_alone(tmp_path: Path, matrix: Any) -> None:
-    from dsolver.matrices.file_parts import all_entries, header_of
+    from dsolver.matrices.io import all_entries, header_of
 
     scipy.io.mmwrite(tmp_path / "a.mtx", matrix)
     sp.save_npz(tmp_path / "a.npz", matrix)

@@ -18,9 +18,9 @@ from dsolver.dask_types import Client
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed
-from dsolver.matrices.file_parts import all_entries, header_of, joined_rows, row_pointers, rows_of
 from dsolver.matrices.files.entries import Entries, Sides
 from dsolver.matrices.files.matrix_market import MarketHeader, market_part
+from dsolver.matrices.io import all_entries, header_of, joined_rows, row_pointers, rows_of
 from dsolver.matrices.io import read_matrix as read_here
 from dsolver.matrices.problem import MatrixProblem
 

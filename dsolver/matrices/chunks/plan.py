@@ -66,8 +66,10 @@ def planned(
     """
     if problem.matrix is None or ROWS in problem.coefficients:  # it was cut before it came
         return problem
-    if problem.fields and problem.chunks is None and min(chunks, *problem.fields) > 1:
-        return planned(in_fields(problem, min(chunks, *problem.fields)), chunks, cuda=cuda, cut=cut)
+    if problem.fields and problem.chunks is None:
+        chunks = min(chunks, *problem.fields)
+        if chunks > 1:
+            return planned(in_fields(problem, chunks), chunks, cuda=cuda, cut=cut)
     if problem.chunks is None and problem.partition == "graph":
         return planned(in_parts(problem, min(chunks, problem.grid[0] // problem.block)), chunks, cuda=cuda, cut=cut)
     if problem.chunks is None:
@@ -117,7 +119,7 @@ def cut_like(problem: MatrixProblem, before: MatrixProblem) -> MatrixProblem:
     sizes: Any = before.chunks[0]
     asked = [each.chunks if each.of_grid is None else each.of_grid.chunks for each in (problem, before)]
     free = asked[0] is None or (before.of_grid is not None and asked[0] == asked[1])
-    alike = problem.matrix is not None and not problem.fields and problem.grid == before.grid
+    alike = problem.matrix is not None and not (problem.fields or before.fields) and problem.grid == before.grid
     if not (free and alike) or any(size % problem.block for size in sizes):
         return problem
     if before.numbers is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from numbers import Integral
 from typing import Any, Final
@@ -89,7 +90,8 @@ def block(
         each if isinstance(each := parts[i][i], MatrixProblem) and not each.reordered else None for i in range(count)
     )
     elliptic = made.elliptic and not (made.asymmetry or made.indefinite)  # few multipliers leave most rows elliptic
-    made = replace(made, fields=sizes, diagonal=diagonal, block=1, elliptic=elliptic)
+    last = made.multipliers if sizes[1:] == (made.multipliers,) and not any(diagonal[:1]) else 0
+    made = replace(made, fields=sizes, multipliers=last, diagonal=diagonal, block=1, elliptic=elliptic)
     if partition is not None:
         if chunks is not None:
             raise InputError("partition= gives a part to each row, and so the chunks: leave chunks= out")
@@ -138,7 +140,12 @@ class FieldMatrix:
     # the problem as they are solved.
     sign: float
     coupled: bool  # whether it is a Schur complement, to which earlier fields have added
-    like_diagonal: bool  # whether the block itself is like its diagonal, as a mass matrix is, whatever its size
+    block: Any  # the block itself
+
+    @cached_property
+    def like_diagonal(self) -> bool:
+        """Whether the block itself is like its diagonal, as a mass matrix is, whatever its size."""
+        return _is_like_diagonal(self.block)
 
 
 def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldMatrix, ...]:
@@ -148,7 +155,7 @@ def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldM
     Schur complement A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf over the fields k before it. More are of the last field.
     InputError: one is none of these, or does not fit.
     """
-    whole, bounds = problem.to_scipy(), list(accumulate(problem.fields, initial=0))
+    whole, bounds = problem.to_scipy(), list(accumulate(problem.split, initial=0))
     turned = -1.0 if problem.negated else 1.0
     blocks = [[whole[a:b, c:d] * turned for c, d in pairwise(bounds)] for a, b in pairwise(bounds)]
     last = len(blocks) - 1
@@ -156,7 +163,7 @@ def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldM
 
 
 def _field_matrix(problem: MatrixProblem, blocks: Any, number: int, given: Any) -> FieldMatrix:
-    own, size = blocks[number][number], problem.fields[number]
+    own, size = blocks[number][number], problem.split[number]
     before = [k for k in range(number) if blocks[number][k].nnz and blocks[k][number].nnz]
     inverse = {k: _inverse_diagonal(blocks[k][k]) for k in before}
     pivot = own.diagonal()
@@ -185,7 +192,7 @@ def _field_matrix(problem: MatrixProblem, blocks: Any, number: int, given: Any) 
     made = replace(made, given=None, null_vectors=0, nullspace=None, known=False)
     of_rows = float(np.median(made.matrix.diagonal() if hasattr(made.matrix, "diagonal") else np.ones(1)))
     sign = -1.0 if float(np.median(pivot)) * (of_rows or 1.0) < 0.0 else 1.0
-    return FieldMatrix(problem=made, sign=sign, coupled=bool(before), like_diagonal=_is_like_diagonal(own))
+    return FieldMatrix(problem=made, sign=sign, coupled=bool(before), block=own)
 
 
 def _rows_of_field(rows: Any, name: str) -> MatrixProblem:

@@ -13,6 +13,7 @@ from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.composed.blocks import FieldMatrix, field_matrices
+from dsolver.matrices.multipliers import augmented
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import BLOCK_BYTES, Built, Capabilities, Forecast, Preconditioner, Site
@@ -33,6 +34,7 @@ class BlockPreconditioner(Preconditioner):
 
     can: ClassVar[Capabilities] = Capabilities()
     basis: ClassVar[int | None] = 60  # with 30, flows around obstacles take twice as many iterations
+    augments: ClassVar[bool] = True  # whether the second field's matrix stands for nothing but the Schur complement
     products: ClassVar[int] = 0
     """Matrices, the last ones, that are multiplied with, and need no preconditioner."""
     # of each field, as of `dsolver.solve`: a tuple, or one for all. By default algebraic multigrid where the field's
@@ -55,7 +57,7 @@ class BlockPreconditioner(Preconditioner):
 
     def with_parts(self, problem: Problem, choose: Chooser) -> Self:
         """The preconditioner with those of a system's fields. InputError: no fields, or M is not for one of them."""
-        if not isinstance(problem, MatrixProblem) or not problem.fields:
+        if not isinstance(problem, MatrixProblem) or not problem.split:
             raise InputError(f"M={type(self).__name__} is for systems of real blocks, as dsolver.block makes them")
         matrices = self._matrices(problem)
         count = len(matrices) - self.products
@@ -73,7 +75,7 @@ class BlockPreconditioner(Preconditioner):
         problem = of_field.problem
         if problem.asymmetry or problem.hollow or problem.indefinite or not problem.mirrored:
             return None
-        if of_field.coupled and not all(each.like_diagonal for each in before):
+        if of_field.coupled and (problem.dominated or not all(each.like_diagonal for each in before)):
             return Jacobi()
         return Algebraic()
 
@@ -82,14 +84,18 @@ class BlockPreconditioner(Preconditioner):
         if not isinstance(problem, MatrixProblem) or problem.cut_fields or problem.matrix is None:
             return problem
         found = self._matrices(problem)
-        return replace(problem, inner=tuple(f.problem for f in found), signs=tuple(f.sign for f in found))
+        return replace(
+            problem, fields=problem.split, inner=tuple(f.problem for f in found), signs=tuple(f.sign for f in found)
+        )
 
     def _matrices(self, problem: MatrixProblem) -> tuple[FieldMatrix, ...]:
         if self.made is not None and self.made[0] is problem.matrix:
             return self.made[1]
         if problem.matrix is None:
             raise InputError(f"M={type(self).__name__} is made where the matrix is, and this one lies on a cluster")
-        return field_matrices(problem, self._given(len(problem.fields)))
+        if problem.multipliers and self.augments and not self.matrices:
+            return field_matrices(problem, augmented(problem.to_scipy(), problem.multipliers))
+        return field_matrices(problem, self._given(len(problem.split)))
 
     def _given(self, fields: int) -> Sequence[Any]:
         """`matrices`, with what stands for those that were not given."""

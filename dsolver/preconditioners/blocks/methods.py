@@ -113,6 +113,7 @@ class LeastSquaresCommutator(BlockPreconditioner):
         InputError: turns are no two positive numbers.
     """
 
+    augments: ClassVar[bool] = False
     turns: tuple[int, int] = (2, 3)
 
     def __post_init__(self) -> None:
@@ -154,6 +155,7 @@ class PressureConvectionDiffusion(BlockPreconditioner):
             polynomial, and a cycle.
     """
 
+    augments: ClassVar[bool] = False
     products: ClassVar[int] = 1
     mass: Any = field(repr=False, compare=False)
     laplacian: Any = field(repr=False, compare=False)
