@@ -17,6 +17,7 @@ def without_base(view: "Array") -> "Array":
 
 def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
     """Index of the first (side 0) or last (side 1) layer along x, y or z in an array (nz, ny, nx)."""
-    end = slice(0, 1) if side == 0 else slice(-1, None)
-    z, y, x = (end if i == 2 - axis else across for i in range(3))
+    places = [across] * 3
+    places[2 - axis] = slice(0, 1) if side == 0 else slice(-1, None)
+    z, y, x = places
     return z, y, x

@@ -37,7 +37,8 @@ class Box:
     @property
     def shape(self) -> Triple:
         """Extent along x, y, z."""
-        return triple(h - low for low, h in zip(self.lo, self.hi, strict=True))
+        (x, y, z), (to_x, to_y, to_z) = self.lo, self.hi
+        return to_x - x, to_y - y, to_z - z
 
     @property
     def points(self) -> int:

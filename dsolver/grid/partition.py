@@ -77,7 +77,7 @@ class Partition:
         """The whole grid."""
         return Box(lo=(0, 0, 0), hi=self.grid)
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         """Extents of the chunks along each axis, as Dask writes the chunks of an array."""
         x, y, z = (tuple(b - a for a, b in pairwise(c)) for c in self._cuts)

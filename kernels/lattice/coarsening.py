@@ -11,7 +11,7 @@ index along the others, where only 0 is used.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -67,29 +67,29 @@ class Coarsening:
             if factor not in (1, 2) or (factor == 2 and n == 1):
                 raise ValueError(f"a grid of {self.grid} points cannot be coarsened by factors {self.factors}")
 
-    @property
+    @cached_property
     def ghosted(self) -> Triple:
         """Extent along z, y, x of the arrays with ghost layers, as NumPy wants it."""
         x, y, z = (n + 2 * GHOST for n in self.shape)
         return z, y, x
 
-    @property
+    @cached_property
     def coarse_lo(self) -> Triple:
         """The chunk's first coarse point in the coarse grid."""
         return _three(self._coarse(axis, self.lo[axis]) for axis in range(3))
 
-    @property
+    @cached_property
     def coarse_shape(self) -> Triple:
         """Extent of the chunk's coarse points; an axis may have none."""
         ends = (self._coarse(axis, self.lo[axis] + self.shape[axis]) for axis in range(3))
         return _three(end - lo for end, lo in zip(ends, self.coarse_lo, strict=True))
 
-    @property
+    @cached_property
     def coarse_grid(self) -> Triple:
         """Points of the whole coarse level."""
         return _three(self._coarse(axis, self.grid[axis]) for axis in range(3))
 
-    @property
+    @cached_property
     def halved(self) -> bool:
         """Whether every axis is coarsened and every second point coarse, also across the seam of a periodic axis."""
         whole = zip(self.grid, self.periodic, self.factors, strict=True)

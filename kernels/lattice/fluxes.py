@@ -93,8 +93,9 @@ def lines(padded: Array, axis: int) -> Array:
 
 def part(faces: Array, axis: int, side: int) -> Array:
     """All but the last (side 0) or all but the first (side 1) along an axis."""
-    last = faces.shape[2 - axis] - 1 + side
-    return faces[tuple(slice(side, last) if i == 2 - axis else slice(None) for i in range(3))]
+    places = [slice(None)] * 3
+    places[2 - axis] = slice(side, faces.shape[2 - axis] - 1 + side)
+    return faces[tuple(places)]
 
 
 def _along(xp: Any, axis: int, values: F64) -> Array:

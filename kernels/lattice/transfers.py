@@ -23,22 +23,20 @@ def restriction(xp: Any, made: Coarsening, p: Array, around: Array) -> tuple[Arr
         The columns, int32, -1 for none, and the values, float64: of steps (z, y, x) in ascending order, (steps, rows).
     """
     along = [
-        {step: _pick(axis, n, factor, step) for step in range(-axis.reach, axis.reach + 1)}
+        {step: _pick(xp, axis, n, factor, step) for step in range(-axis.reach, axis.reach + 1)}
         for axis, n, factor in zip(made.axes, made.coarse_shape, made.factors, strict=True)
     ]
     steps = list(product(*reversed(along)))
     columns, values = _room(xp, len(steps), made.coarse_shape)
     for place, step in enumerate(steps):
-        picks = [of_step[d] for of_step, d in zip(along, step[::-1], strict=True)]
-        corner = sum(2**i * pick.corner for i, pick in enumerate(picks))
-        z, y, x = (pick.places for pick in reversed(picks))
+        x, y, z = picks = [of_step[d] for of_step, d in zip(along, step[::-1], strict=True)]
         value = values[place].reshape(made.coarse_shape[::-1])
-        value[...] = p[corner].reshape(made.ghosted)[z, y, x]
+        corner = p[x.corner + 2 * y.corner + 4 * z.corner].reshape(made.ghosted)
+        value[...] = corner[z.places, y.places, x.places]
         for i, pick in enumerate(picks):
-            if not pick.valid.all():
-                value[(slice(None),) * (2 - i) + (xp.asarray(np.flatnonzero(~pick.valid)),)] = 0.0
-        z, y, x = (pick.neighbors for pick in reversed(picks))
-        found = around[xp.asarray(z)[:, None, None], xp.asarray(y)[None, :, None], xp.asarray(x)[None, None, :]]
+            if len(pick.others):
+                value[(slice(None),) * (2 - i) + (pick.others,)] = 0.0
+        found = around[z.neighbors[:, None, None], y.neighbors[None, :, None], x.neighbors[None, None, :]]
         columns[place] = xp.where(value != 0.0, found, np.int32(-1)).reshape(-1)
     return columns, values
 
@@ -54,19 +52,19 @@ class _Pick(NamedTuple):
 
     corner: int  # which of their two coarse points it is
     places: slice  # where they are in an array with ghost layers
-    valid: Any  # bool, whether that corner is the coarse point
-    neighbors: Any  # their places in an array with one layer around the chunk
+    others: Array  # the coarse points of which that corner is another one
+    neighbors: Array  # their places in an array with one layer around the chunk
 
 
-def _pick(axis: Axis, count: int, factor: int, step: int) -> _Pick:
+def _pick(xp: Any, axis: Axis, count: int, factor: int, step: int) -> _Pick:
     places = axis.first + step + factor * np.arange(count)
     corner = 1 if step < 0 else 0
     last = len(axis.base) - 2 * GHOST + 1
     return _Pick(
         corner=corner,
         places=slice(axis.first + step, axis.first + step + factor * max(count - 1, 0) + (count > 0), factor),
-        valid=axis.base[places] + corner == np.arange(count),
-        neighbors=np.clip(places - GHOST + 1, 0, last),  # what lies farther is not valid
+        others=xp.asarray(np.flatnonzero(axis.base[places] + corner != np.arange(count))),
+        neighbors=xp.asarray(np.clip(places - GHOST + 1, 0, last)),  # what lies farther is of `others`
     )
 
 
