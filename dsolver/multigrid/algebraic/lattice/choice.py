@@ -35,9 +35,9 @@ JUMPS: Final = {"cpu": 0.015, "cuda": 0.03}
 along all of its axes follows them on a device. Large bodies have 0.01, a medium of small ones 0.06 to 0.08, and
 packages of chips, whose cells are flat, 0.02 to 0.04.
 
-With more, "amg" takes 0.5 to 0.9 of the processor time of "mg" on CPUs, first and later. On an H200 a first solve of
-128³ points takes 0.05 to 0.07 s either way, a later one 12 to 19 ms with "mg", which leaves the lattice further down,
-and 9 to 11 ms with "amg"."""
+With more, "amg" takes 0.5 to 0.9 of the processor time of "mg" on CPUs, first and later. On an H200 it takes 0.6 to
+1.1 of the time for a first solve of 128³ or 256³ points, and 0.5 to 0.9 for a later one: 1.3 to 1.4 and 0.7 to 0.8 with
+a package of chips or a few films, which have as many jumps as layers with lenses of clay, where it is 0.6 to 0.7."""
 JUMPS_AROUND: Final = 0.1
 """As `JUMPS`, of a grid that would be coarsened along all of its axes: the next level has an eighth of the points.
 
