@@ -28,7 +28,7 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
         complex. The status, judged on the true residual, tells whether it converged: not to is no exception.
 
     Raises:
-        InputError: an argument cannot be right. Nothing was started.
+        InputError: an argument cannot be right.
         DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) the memory of a GPU or a worker
             will not suffice, or has run out.
         ClusterError: the cluster cannot be reached, or failed during the solve.

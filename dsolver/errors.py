@@ -3,7 +3,7 @@
 ::
 
     DsolverError
-    ├── InputError (ValueError)        an argument cannot be right; nothing was started
+    ├── InputError (ValueError)        an argument cannot be right
     ├── DeviceError (RuntimeError)     a device or its software is missing
     │   └── DeviceMemoryError          the memory of a GPU or a worker will not suffice, or has run out
     ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
@@ -44,7 +44,7 @@ class DsolverError(Exception):
 
 
 class InputError(DsolverError, ValueError):
-    """Error of an argument that cannot be right, or of a call that comes at a wrong time. Nothing was started."""
+    """Error of an argument that cannot be right, as values may show once they are read, or of an untimely call."""
 
 
 class DeviceError(DsolverError, RuntimeError):
@@ -173,7 +173,7 @@ def meant(given: object, names: Iterable[str], elsewhere: Mapping[str, str], sho
 
 
 class InconsistentWarning(UserWarning):
-    """Warning of a b without a solution: A fixes x only up to a constant, and b does not balance."""
+    """Warning of a b without a solution: A fixes x up to null vectors alone, as constants, and b does not balance."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -63,7 +63,7 @@ class Linalg:
         device: as in `dsolver.solve`.
 
     Raises:
-        InputError: an argument cannot be right. Nothing was started.
+        InputError: an argument cannot be right.
         DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) the memory of a GPU or a worker
             will not suffice, or has run out.
         ClusterError: the cluster cannot be reached, or failed during the solve.

@@ -41,7 +41,7 @@ class Solver:
             place unless `update` follows.
 
     Raises:
-        InputError: an argument cannot be right. Nothing was started.
+        InputError: an argument cannot be right.
         DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) the memory of a GPU or a worker
             will not suffice.
         ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.

@@ -49,7 +49,7 @@ Both run in this process, on a GPU if there is one. Add --workers 2 to run on a 
 --scheduler tcp://HOST:8786 to use a running one. `dsolver COMMAND --help` explains every option.
 
 \b
-Exit status: 0 done, 1 not converged or not valid, 2 refused (nothing was started) or out of memory, 3 the cluster
+Exit status: 0 done, 1 not converged or not valid, 2 refused or out of memory, 3 the cluster
 cannot be reached or has failed, 130 interrupted (Ctrl-C).
 """
 

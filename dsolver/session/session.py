@@ -52,7 +52,7 @@ class Session:
         lost: seconds that this solve has spent on attempts that ended with a worker, and on setting up anew.
 
     Raises:
-        InputError: an argument cannot be right. Nothing was started.
+        InputError: an argument cannot be right.
         DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) a GPU's memory will not suffice.
         ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
     """
