@@ -58,7 +58,7 @@ def solve(
 
     Returns:
         The solution, a tensor like b on b's device; complex where A or b is. Whatever b's dtype is, it was computed in
-        float64 or complex128.
+        float64 or complex128, unless ``dtype`` is "float32".
 
     Raises:
         InputError: an argument cannot be right.
