@@ -38,7 +38,8 @@ def lsmr(
             are (m, k), or a list, and are solved one after the other with one set-up.
         damp: weight of the unknowns. With x0 it damps x - x0, as in SciPy.
         atol: finished when ‖Aᵀr‖ <= atol ‖A‖ ‖r‖, with r = b - A x.
-        btol: or when ‖r‖ <= btol ‖b‖ + atol ‖A‖ ‖x‖. As exact as A and b are, relative to their norms.
+        btol: or when ‖r‖ <= btol ‖b‖ + atol ‖A‖ ‖x‖. As exact as A and b are, relative to their norms. Where few rows
+            are 10⁶ times as large as others, x has what these tell from atol = btol = 1e-12 on, as in SciPy.
         conlim: ended when the condition number of A, as far as it was met, exceeds this; 0 for no limit.
         maxiter: iterations at most; min(m, n) by default.
         x0: first guess, (n,), of several (n, k); zero by default.

@@ -204,6 +204,9 @@ def test_a_pivot_that_is_not_positive_is_told_and_a_shift_helps() -> None:
     for shift in ("auto", 1.0):
         found = dense(solver(IC0(coloring="levels", shift=shift), a=KERSHAW))
         assert np.linalg.eigvalsh(found).min() > 0.0
+    hollow = KERSHAW - sp.diags_array([3.0, 0.0, 0.0, 0.0])
+    with pytest.raises(InputError, match=r"row 0, where the pivot is 0: use .* with a positive diagonal"):
+        dsolver.solve(hollow, b, M=IC0(coloring="levels", shift="auto"), device="cpu")
 
 
 def test_a_pivot_that_rounding_has_left_of_zero_is_told() -> None:

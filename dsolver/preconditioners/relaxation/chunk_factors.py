@@ -89,8 +89,8 @@ class MakeFactors:
     def _breakdown(self, row: int, pivot: float) -> str:
         advice = {
             "symgs": "use M='ilu0' with a shift, or None",
-            "ic0": "use M=dsolver.preconditioners.IC0(shift='auto'), or 'chebyshev'",
-            "ilu0": "use M=dsolver.preconditioners.ILU0(shift='auto'), or None",
+            "ic0": "use M=dsolver.preconditioners.IC0(shift='auto') or 'chebyshev' with a positive diagonal",
+            "ilu0": "use M=None or, with a diagonal without zeros, dsolver.preconditioners.ILU0(shift='auto')",
         }
         return f"M={self.name!r} breaks down in row {row}, where the pivot is {pivot:.3g}: {advice[self.name]}"
 

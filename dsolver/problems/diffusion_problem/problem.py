@@ -57,11 +57,11 @@ def diffusion(
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
             (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers. In an
             island that conducts 10¹² times better than all around it rounding changes u by 10⁻³, though solves may
-            converge; from 10¹⁴ times on u is lost there: leave such insulation out with mask. A full tensor,
-            symmetric and positive definite, is an array of NumPy or CuPy of shape ``(*grid, 3, 3)`` or (3, 3), in a
-            plane ``(*grid, 2, 2)`` or (2, 2), or rows of such entries; rows then have 27 points, or 9. Numbers and
-            arrays may be complex, as those of AC conduction are, and so may values of bc and fixed: then x is, and the
-            rows are solved with as those of a sparse matrix, which this process makes.
+            converge; from 10¹⁴ times on u is lost there, of which multigrid warns: leave such insulation out with mask.
+            A full tensor, symmetric and positive definite, is an array of NumPy or CuPy of shape ``(*grid, 3, 3)`` or
+            (3, 3), in a plane ``(*grid, 2, 2)`` or (2, 2), or rows of such entries; rows then have 27 points, or 9.
+            Numbers and arrays may be complex, as those of AC conduction are, and so may values of bc and fixed: then x
+            is, and the rows are solved with as those of a sparse matrix, which this process makes.
         sigma: σ >= 0, or complex, too.
         spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
             or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
