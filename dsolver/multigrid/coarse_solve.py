@@ -88,7 +88,9 @@ def rows_inverse(backend: Backend, _: int, layout: Layout, rows: "LevelRows", *,
     dense, symmetric = backend.dense.of_rows(rows.a), rows.full is None
     if not rows.near.shape[1]:
         made = regularized(dense) if singular else dense
-        return at_level(depth, _told(backend.dense.inverse(layout, made, symmetric=symmetric), dense))
+        inverse = backend.dense.inverse(layout, made, symmetric=symmetric)
+        # Without symmetry scales of rows and columns make small pivots, too.
+        return at_level(depth, _told(inverse, dense) if symmetric else inverse)
     told = None
     if symmetric:
         inverse = _told(backend.dense.inverse(layout, dense), dense)

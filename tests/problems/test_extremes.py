@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import DeviceMemoryError, InputError
@@ -158,3 +159,15 @@ def test_an_island_behind_insulation_is_told_of(conducting: float, m: Any) -> No
     lost = not np.allclose(solution.x, 1.0, atol=1e-2)
     assert lost == (INSULATED in solution.notes) == (INSULATED in map(str, (each.message for each in told)))
     assert lost == (conducting < 1e-12)
+
+
+def test_scales_of_rows_and_columns_are_no_insulation() -> None:
+    """Matrix of a plane with rows and columns of sizes of their own, of which pivots are small beside the diagonal."""
+    rng = np.random.default_rng(13)
+    plane, n = dsolver.matrix(diffusion((16, 16), sigma=0.1).to_scipy()).to_scipy(), 256
+    rows, columns = (sp.diags_array(10.0 ** rng.uniform(-4, 4, n)) for _ in range(2))
+    scaled = sp.csr_array(rows @ plane @ columns)
+    x = rng.standard_normal(n) / columns.diagonal()
+    solution = dsolver.solve(scaled, scaled @ x, M="amg", device="cpu")
+    assert INSULATED not in solution.notes
+    np.testing.assert_allclose(solution.x * columns.diagonal(), x * columns.diagonal(), atol=1e-3)
