@@ -14,6 +14,8 @@ Triple = tuple[int, int, int]
 UNDECIDED, COARSE, FINE = 0, 1, 2  # states of a point (PMIS)
 WORD: Final = 52  # bits of a word: float64 holds it, and travels between chunks
 OUT, ROOT = 0.0, float(2 << WORD)  # states of a node that is decided; others have a word between them
+Counted = Callable[[Any], object]
+"""Takes the row pointer of a matrix whose entries have yet to be made."""
 EVERY: Final = (-1, 2**62)  # a range of all columns
 
 
@@ -50,6 +52,10 @@ class RaisedCells(NamedTuple):
 
     cells: Any  # int32, their numbers in lattice order
     factors: Any  # float64, what the diagonal of each is multiplied by
+
+
+def uncounted(_: Any) -> None:
+    """A `Counted` without a use for it."""
 
 
 def ascending(offsets: Sequence[Triple]) -> list[int]:

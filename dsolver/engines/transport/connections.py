@@ -240,12 +240,18 @@ def sent(futures: Iterable[Future[None]]) -> None:
 def exchanged(links: Connections, frames: Mapping[int, bytes], sizes: Mapping[int, int] | int) -> dict[int, bytes]:
     """Frames sent to some peers, and one received of each that has a size; the same for all who are sent one."""
     sending = [links.send(peer, [memoryview(frame)]) for peer, frame in frames.items()]
+    found = received(links, dict.fromkeys(frames, sizes) if isinstance(sizes, int) else sizes)
+    sent(sending)
+    return found
+
+
+def received(links: Connections, sizes: Mapping[int, int]) -> dict[int, bytes]:
+    """A frame of each peer that has a size."""
     found = {}
-    for peer, size in (dict.fromkeys(frames, sizes) if isinstance(sizes, int) else sizes).items():
+    for peer, size in sizes.items():
         data = bytearray(size)
         links.receive(peer, [memoryview(data)])
         found[peer] = bytes(data)
-    sent(sending)
     return found
 
 

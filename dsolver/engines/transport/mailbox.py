@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Self
 import cupy
 import numpy as np
 
-from dsolver.engines.transport.connections import Connections, exchanged
+from dsolver.engines.transport.connections import Connections, received, sent
 from dsolver.engines.transport.messages import Delivered, Known, Outgoing, PeerMessages
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress
 
@@ -76,25 +76,26 @@ class Mailbox:
     def deliver(
         self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known = None
     ) -> Delivered:
-        """As of `Transport.deliver`; peers: the messages by peer."""
-        frames = {}
+        """As of `Transport.deliver`; peers: the messages by peer. Frames are under way while arrays are copied."""
+        sending, copies = [], []
         for peer, messages in peers.items():
             parts = [cupy.ascontiguousarray(part) for part in messages.parts(outgoing)]
             places = _places(parts)
             before = self._own[peer].turn()
             box = self._roomy(peer, before, places[-1])
-            _copy(parts, places, self._arena.local(box.address), out=True)
-            if known is None:
-                frames[peer] = box.packed() + messages.lengths(outgoing, kinds).tobytes()
-            elif box is not before:
-                frames[peer] = box.packed()
+            copies.append((parts, places, self._arena.local(box.address)))
+            if known is None or box is not before:
+                lengths = messages.lengths(outgoing, kinds).tobytes() if known is None else b""
+                sending.append(self._connections.send(peer, [memoryview(box.packed() + lengths)]))
+        for parts, places, base in copies:
+            _copy(parts, places, base, out=True)
         self._meet()
-        return self._fetched(frames, peers, kinds, known)
+        found = self._fetched(peers, kinds, known)
+        sent(sending)
+        return found
 
-    def _fetched(
-        self, frames: Mapping[int, bytes], peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known
-    ) -> Delivered:
-        """The messages in the peers' outboxes, after all frames."""
+    def _fetched(self, peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known) -> Delivered:
+        """The messages in the peers' outboxes."""
         boxes = {peer: self._theirs[peer].turn() for peer in peers}
         told = {peer: messages.told(kinds, known) for peer, messages in peers.items()}
         rooms: dict[int, Delivered] = {}
@@ -104,7 +105,7 @@ class Mailbox:
             sizes = {
                 peer: Outbox.BYTES for peer, room in rooms.items() if not _fits(boxes[peer], _places(_items(room))[-1])
             }
-        for peer, frame in exchanged(self._connections, frames, sizes).items():
+        for peer, frame in received(self._connections, sizes).items():
             boxes[peer] = box = Outbox.unpacked(frame[: Outbox.BYTES])
             self._theirs[peer].replace(box)
             if known is None:

@@ -149,12 +149,12 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
     except cupy.cuda.runtime.CUDARuntimeError as error:
         reason = reason or str(error)
         sums = marks
-    own = _host() + sums.packed()
+    own = bytes([not reason]) + _host() + sums.packed()
     received = exchanged(connections, dict.fromkeys(connections.peers, own), len(own))
-    if not reason and any(data[:_HOST_BYTES] != _host() for data in received.values()):
+    if not reason and any(data[1:_HEAD] != _host() for data in received.values()):
         reason = "they are on several hosts"
-    if _all_agree(connections, not reason):
-        remote = {peer: IpcAddress.unpacked(data[_HOST_BYTES:]) for peer, data in received.items()}
+    if not reason and all(data[0] for data in received.values()):  # on all ranks, or on none
+        remote = {peer: IpcAddress.unpacked(data[_HEAD:]) for peer, data in received.items()}
         pointers: list[int] = []
         try:
             pointers = [arena.local(sums), *(arena.remote(peer, address) for peer, address in remote.items())]
@@ -187,6 +187,7 @@ def _all_agree(connections: Connections, well: bool) -> bool:
 
 
 _HOST_BYTES: Final = 64
+_HEAD: Final = 1 + _HOST_BYTES  # bytes before the address of the sums: whether a rank can, and its host
 
 
 def _host() -> bytes:

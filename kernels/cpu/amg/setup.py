@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Places
+from dsolver.kernels.amg import EVERY, BlockSizes, Counted, Cut, Places, uncounted
 from dsolver.kernels.cpu.amg import (
     box_rows,
     couplings,
@@ -113,6 +113,10 @@ class AmgKernels:
         """`selected` rows; a device is waited for when it is called."""
         return Deferred(partial(self.selected, a, rows, columns))
 
+    def begun_rows(self, _: Any, rows: Any) -> Callable[[Csr], Csr]:
+        """Some rows of a matrix of which the row pointer is there, to be called with it: a device waits then."""
+        return lambda a: self.selected(a, rows)
+
     def parted(self, a: Csr, low: int, high: int, _: Any = None) -> Deferred[SplitRows]:
         """See `dsolver.kernels.cpu.csr.rows.parted`; a device is waited for when it is called, for `part_sizes`."""
         return Deferred(partial(parted, a, low, high, self.team))
@@ -134,14 +138,27 @@ class AmgKernels:
         state: Any,
         below: int,
         names: Callable[[], Any],
+        counted: Counted = uncounted,
         *,
         every: bool = False,
         loose: bool = False,
     ) -> Csr:
-        """See `extended_interpolation.coarse_couplings`; loose: whether arrays may be longer than rows are together."""
-        return extended_interpolation.coarse_couplings(a, bits, state, below, names(), self.team, every=every)
+        """See `extended_interpolation.coarse_couplings`; loose: whether arrays may be longer than rows are together.
+
+        counted: takes the row pointer before a device is waited for, which may do so for what follows from it, too.
+        """
+        made = extended_interpolation.coarse_couplings(a, bits, state, below, names(), self.team, every=every)
+        counted(made.start)
+        return made
 
     interpolation = of_team(extended_interpolation.interpolation)
+
+    def begun_interpolation(self, *arguments: Any, counted: Counted = uncounted) -> Deferred[Csr]:
+        """`interpolation`; a device is waited for when it is called. counted: as of `coarse_couplings`."""
+        made = self.interpolation(*arguments)
+        counted(made.start)
+        return Deferred(lambda: made)
+
     renamed = of_team(extended_interpolation.renamed)
     kept_product = of_team(extended_interpolation.kept_product)
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
+from dsolver.kernels.amg import Counted, uncounted
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.readback import Asked, counters
 from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
@@ -40,7 +41,15 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
 
 
 def coarse_couplings(
-    a: Csr, bits: Array, state: Array, below: int, names: Callable[[], Any], *, every: bool = False, loose: bool = False
+    a: Csr,
+    bits: Array,
+    state: Array,
+    below: int,
+    names: Callable[[], Any],
+    counted: Counted = uncounted,
+    *,
+    every: bool = False,
+    loose: bool = False,
 ) -> Csr:
     """See `dsolver.kernels.cpu.amg.extended_interpolation.coarse_couplings`.
 
@@ -51,11 +60,13 @@ def coarse_couplings(
     _launch("count_coarse", a, (*rows, start[1:]))
     if loose and entries <= LOOSE:
         add_up(start)
+        counted(start)
         found = names()
     else:
         total = counters(1)
         add_up(start, total)
         asked = Asked(total)
+        counted(start)
         found, entries = names(), int(asked()[0])
     out = unfilled(start, entries)
     if entries:

@@ -136,6 +136,8 @@ class Asked:
     def __call__(self) -> npt.NDArray[Any]:
         """The numbers."""
         if self.known is None:
+            if self in _room.asked:
+                _room.asked.remove(self)  # so that they are copied once
             self.known = read_back(self.numbers)
         return self.known
 

@@ -49,6 +49,12 @@ __device__ void select(SELECTED(T)) {
 KERNEL(select_8, i64)
 KERNEL(select_4, int)
 
+// Lengths of some rows.
+ENTRY lengths_of(In<i64> start, In<i64> rows, int count, Out<int> lengths) {
+    const i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x;
+    if (i < count) lengths[i] = static_cast<int>(start[rows[i] + 1] - start[rows[i]]);
+}
+
 // What a row has of entries in own columns, low .. high, and in others, and whether it has any in others: three numbers a row.
 // longest: the most entries in others that a row has.
 ENTRY count_parts(In<i64> start, In<int> columns, int rows, int low, int high, Out<int> counts, Out<i64> longest) {

@@ -3,7 +3,9 @@
 And rows in two parts, as `dsolver.kernels.general.rows.split` has them.
 """
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -30,22 +32,35 @@ def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY
 
 def begun_selection(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Deferred[Csr]:
     """`selected`, which waits when it is called."""
+    if rows is not None and columns == EVERY:
+        return Deferred(partial(begun_rows(a.start, rows), a))
     count = a.size if rows is None else len(rows)
-    if not count:
-        return Deferred(lambda: Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0]))
     lengths, total = cupy.empty(count, dtype=np.int32), counters(1)
-    name, head = f"select_{a.columns.itemsize}", (*a, rows, np.int32(count), *map(np.int64, columns))
-    for_each(FILE, name, count, *head, lengths, None, None, None, lanes=LANES, dtype=type_of(a.values))
+    _select(a, rows, columns, lengths, (None, None, None))
     start, found = starts_of(lengths, total), Asked(total)
+    return Deferred(lambda: _filled(a, rows, columns, start, int(found()[0])))
 
-    def filled() -> Csr:
-        entries = int(found()[0])
-        out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
-        if entries:
-            for_each(FILE, name, count, *head, lengths, *out, lanes=LANES, dtype=type_of(a.values))
-        return out
 
-    return Deferred(filled)
+def begun_rows(start: Array, rows: Array) -> Callable[[Csr], Csr]:
+    """Some rows of a matrix of which the row pointer is there; called with the matrix it waits for their entries."""
+    lengths, total = cupy.empty(len(rows), dtype=np.int32), counters(1)
+    for_each(FILE, "lengths_of", len(rows), start, rows, np.int32(len(rows)), lengths)
+    begins, found = starts_of(lengths, total), Asked(total)
+    return lambda a: _filled(a, rows, EVERY, begins, int(found()[0]))
+
+
+def _filled(a: Csr, rows: Array | None, columns: tuple[int, int], start: Array, entries: int) -> Csr:
+    out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
+    if entries:
+        _select(a, rows, columns, None, out)
+    return out
+
+
+def _select(a: Csr, rows: Array | None, columns: tuple[int, int], lengths: Array | None, out: Sequence[Any]) -> None:
+    """Launch the kernel that writes lengths, or the rows that have been counted."""
+    count = a.size if rows is None else len(rows)
+    head = (*a, rows, np.int32(count), *map(np.int64, columns), lengths)
+    for_each(FILE, f"select_{a.columns.itemsize}", count, *head, *out, lanes=LANES, dtype=type_of(a.values))
 
 
 def bordered(a: Csr, width: int, before: int, after: int) -> Csr:

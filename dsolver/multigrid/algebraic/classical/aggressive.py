@@ -27,11 +27,11 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     shared,
 )
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers
-from dsolver.multigrid.algebraic.classical.interpolation import interpolation
+from dsolver.multigrid.algebraic.classical.interpolation import begun_interpolation
 from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, begun_lists, ghost_rows, sent
+from dsolver.multigrid.algebraic.rows.ghost_rows import LeavingRows, SentRows, around_it, ghost_rows, sent
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
@@ -185,7 +185,7 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
 
 def _stages(
     backend: Backend,
-    number: int,
+    _: int,
     rows: LevelRows,
     bits: Any,
     all_: CouplingsAround,
@@ -195,11 +195,12 @@ def _stages(
     *,
     most: int,
 ) -> TwoStages:
-    """Rows of P₂, which others are sent, and of P₁, for which a device is waited for once, too."""
-    second = interpolation(backend, number, rows, bits, fewer, chosen, most=most)
-    lists = begun_lists(backend.amg, points, second)
-    first = interpolation(backend, number, rows, bits, all_, most=most)
-    return TwoStages(first=first, second=SentRows(rows=second, lists=lists()))
+    """Rows of P₂, which others are sent, and of P₁. A device is waited for once, for the sizes of all."""
+    amg, leaving = backend.amg, LeavingRows(backend.amg, points)
+    begun = begun_interpolation(amg, rows, bits, fewer, most, chosen, leaving.count)
+    first = begun_interpolation(amg, rows, bits, all_, most)
+    second = begun()
+    return TwoStages(first=first(), second=SentRows(rows=second, lists=leaving.lists(second)))
 
 
 def _product(

@@ -13,7 +13,7 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import around_it, ghost_rows, sent
+from dsolver.multigrid.algebraic.rows.ghost_rows import LeavingRows, around_it, ghost_rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, own_bounds, window_of
 
@@ -73,9 +73,10 @@ def coarse_couplings(
     states, names = amg.states_of(numbers)
     coarse = Deferred(partial(coarse_points, amg, bounds, number, window, numbers, tight=every))
     places = Deferred(lambda: coarse_places(amg, coarse(), numbers, names))
-    found = amg.coarse_couplings(rows.matrix, bits, states, window.below, places, every=every, loose=window.whole)
-    made = sent(amg, rows, DistributedRows(window=coarse(), matrix=found))
-    return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places())
+    leaving, given = LeavingRows(amg, rows), (rows.matrix, bits, states, window.below)
+    found = amg.coarse_couplings(*given, places, leaving.count, every=every, loose=window.whole)
+    made = DistributedRows(window=coarse(), matrix=found)
+    return CoarseCouplings(rows=made, lists=leaving.lists(made), numbers=numbers, states=states, places=places())
 
 
 def coarse_points(

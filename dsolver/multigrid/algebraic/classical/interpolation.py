@@ -9,6 +9,9 @@ from typing import Any
 
 from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.amg import Counted, uncounted
+from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.classical.coarse_couplings import Couplings, CouplingsAround
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
@@ -18,15 +21,29 @@ from dsolver.multigrid.algebraic.rows.window import I64
 
 def interpolated(level: FineLevel, bits: PerChunk, most: int, couplings: Couplings) -> PerChunk:
     """The rows of P of every chunk, `DistributedRows`, at most so many entries each."""
-    return level.engine.per_chunk(partial(interpolation, most=most), level.rows, bits, couplings.around)
+    return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around)
 
 
-def interpolation(
-    backend: Backend, _: int, rows: LevelRows, bits: Any, near: CouplingsAround, points: I64 | None = None, *, most: int
+def _interpolated(
+    backend: Backend, _: int, rows: LevelRows, bits: Any, near: CouplingsAround, *, most: int
 ) -> DistributedRows:
-    """A chunk's rows of P; points: own ones if not all."""
-    seen, amg = near.rows, backend.amg
-    p = amg.interpolation(
-        rows.matrix, points, bits, near.states, rows.window.below, seen.matrix, near.places, seen.window.size, most
-    )
-    return DistributedRows(window=seen.window, matrix=p)
+    return begun_interpolation(backend.amg, rows, bits, near, most)()
+
+
+def begun_interpolation(
+    amg: AmgKernels,
+    rows: LevelRows,
+    bits: Any,
+    near: CouplingsAround,
+    most: int,
+    points: I64 | None = None,
+    counted: Counted = uncounted,
+) -> Deferred[DistributedRows]:
+    """A chunk's rows of P; a device is waited for when it is called.
+
+    `points`: own ones if not all. `counted`: takes the row pointer before.
+    """
+    seen, below = near.rows, rows.window.below
+    given = rows.matrix, points, bits, near.states, below, seen.matrix, near.places, seen.window.size, most
+    made = amg.begun_interpolation(*given, counted=counted)
+    return Deferred(lambda: DistributedRows(window=seen.window, matrix=made()))

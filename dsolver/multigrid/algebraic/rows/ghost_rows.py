@@ -1,12 +1,14 @@
 """Rows of a window's ghosts: sent by the chunks that own them, and put among a chunk's own rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
-from dsolver.kernels.deferred import Deferred
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import SplitRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
@@ -22,17 +24,28 @@ class SentRows:
     parts: SplitRows | None = None  # the rows' `split`, where their window is tight
 
 
+class LeavingRows:
+    """Rows on their way into messages for the chunks that have them as ghosts; rows: the level's."""
+
+    def __init__(self, amg: AmgKernels, rows: LevelRows) -> None:
+        self._amg, self._sends = amg, rows.plan.sends
+        self._begun: list[tuple[int, Callable[[Csr], Csr]]] = []
+
+    def count(self, start: Any) -> None:
+        """Ask a device for the sizes of the messages of rows whose pointer is there."""
+        self._begun = [(to, self._amg.begun_rows(start, wanted)) for to, wanted in self._sends]
+
+    def lists(self, own: DistributedRows) -> Messages:
+        """The messages, of rows that were counted. A device is waited for."""
+        return {to: Rows.at(self._amg, taken(own.matrix), own.window).message for to, taken in self._begun}
+
+
 def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool = False) -> SentRows:
     """Rows with messages for those that have them as ghosts; tight: their window has nothing but their columns."""
-    lists = begun_lists(amg, rows, own)
+    leaving = LeavingRows(amg, rows)
+    leaving.count(own.matrix.start)
     made, parts = own.tight_and_split(amg) if tight else (own, None)
-    return SentRows(rows=made, lists=lists(), parts=parts)
-
-
-def begun_lists(amg: AmgKernels, rows: LevelRows, own: DistributedRows) -> Deferred[Messages]:
-    """Messages of rows for those that have them as ghosts. A device is waited for when it is called."""
-    parts = [(to, amg.begun_selection(own.matrix, wanted)) for to, wanted in rows.plan.sends]
-    return Deferred(lambda: {to: Rows.at(amg, part(), own.window).message for to, part in parts})
+    return SentRows(rows=made, lists=leaving.lists(own), parts=parts)
 
 
 def sent_rows(engine: Engine, rows: PerChunk, own: PerChunk) -> PerChunk:

@@ -24,7 +24,7 @@ def paths(a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, co
     short = cupy.empty((len(points), ALONE) if rows.alone else (1, 1), dtype=np.uint32)
     graph = points, a.start, a.columns, bits, np.int32(below), coarse, *seen, np.int32(least)
     nothing = np.uintp(0)
-    out = unfilled(rows.start, rows.count((rows.start[1:], short, nothing, nothing, nothing, *graph)))
+    out = unfilled(rows.start, rows.count((rows.start[1:], short, nothing, nothing, nothing, *graph))())
     if rows.alone:
         for_each(FILE, "unpack", short.size, short, out.start, np.int64(len(points)), *out[1:])
     rows.fill((rows.start[1:], short, *out, *graph))

@@ -5,9 +5,11 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
+from dsolver.kernels.amg import Counted, uncounted
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import counters, read_back
+from dsolver.kernels.cuda.launch.readback import Asked, counters
 from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 
 DTYPE: Final = "float64"
@@ -49,18 +51,28 @@ class RowKernels:
         self._far: tuple[Any, int] | None = None
         self.start = cupy.empty(rows + 1, dtype=np.int64)
 
-    def count(self, arguments: tuple[Any, ...]) -> int:
-        """Launch kernels that write lengths, and make the row pointer of them; returns the number of entries."""
+    def count(self, arguments: tuple[Any, ...], counted: Counted = uncounted) -> Deferred[int]:
+        """Launch kernels that write lengths, and make the row pointer of them; gives the number of entries.
+
+        It waits when it is called. counted: takes the row pointer, again where that has changed.
+        """
         self._launch(arguments, again=False)
         add_up(self.start, self._room)
-        entries, _, _, lost, terms = map(int, read_back(self._room))
-        if not lost:
-            return entries
-        self.start[1:] = cupy.diff(self.start)
-        self._far = cupy.flatnonzero(self.start < 0) - 1, min(terms, self._columns)
-        self._launch_far(*self._far, arguments)
-        add_up(self.start)
-        return int(self.start[-1])
+        asked = Asked(self._room)
+        counted(self.start)
+
+        def entries() -> int:
+            found, _, _, lost, terms = asked().tolist()
+            if not lost:
+                return int(found)
+            self.start[1:] = cupy.diff(self.start)
+            self._far = cupy.flatnonzero(self.start < 0) - 1, min(terms, self._columns)
+            self._launch_far(*self._far, arguments)
+            add_up(self.start)
+            counted(self.start)
+            return int(self.start[-1])
+
+        return Deferred(entries)
 
     def fill(self, arguments: tuple[Any, ...]) -> None:
         """Launch kernels that write entries, after `count`, but of rows that a thread has made."""
