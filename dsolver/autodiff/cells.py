@@ -131,6 +131,6 @@ def _coefficient(name: str, value: Any, grid: tuple[int, ...], asarray: Callable
     if shape not in ((), grid):
         raise InputError(
             f"{name} has shape {shape}, but the grid is {grid}: give a number, or an array of that shape; vmap takes "
-            f"several"
+            f"several, and tensors have no gradients yet"
         )
     return values

@@ -79,7 +79,8 @@ def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) ->
     """
     found: dict[Any, tuple[int, str]] = {}
     for name, values in arrays.items():
-        for axis, dim in enumerate(tuple(getattr(values, "dims", ()))[-dimensions[name] :]):
+        dims = getattr(values, "dims", ())  # what Dask has delayed has any attribute
+        for axis, dim in enumerate(dims[-dimensions[name] :] if isinstance(dims, tuple) else ()):
             along, other = found.setdefault(dim, (axis, name))
             if along != axis:
                 first, second = (own_dims(arrays[each]) for each in (other, name))

@@ -163,6 +163,11 @@ def check_guess(preconditioner: Preconditioner, x0: Any) -> None:
 
 def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
     """Refuse arrays that do not fit the grid or each other; values of Dask arrays are looked at once computed."""
+    # Coefficients were given the axes that the user's grid does not have.
+    check_agreement(
+        {**problem.coefficients, "b": b, "x0": x0},
+        {**dict.fromkeys(problem.coefficients, 3), **dict.fromkeys(("b", "x0"), problem.dimensions)},
+    )
     whole = Partition(problem.grid)
     for name, values in (("b", b), ("x0", None if isinstance(x0, str) else x0)):  # a name is `check_guess`'s
         if values is not None or name == "b":
@@ -172,11 +177,6 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
                 container = container_of(name, part, whole, None, problem)
                 if problem.all_count:
                     container.check()
-    # Coefficients were given the axes that the user's grid does not have.
-    check_agreement(
-        {**problem.coefficients, "b": b, "x0": x0},
-        {**dict.fromkeys(problem.coefficients, 3), **dict.fromkeys(("b", "x0"), problem.dimensions)},
-    )
     if not problem.flat:
         axes, three = range(problem.dimensions), range(3)
         named = [centers_of(name, values, three) for name, values in problem.coefficients.items()]

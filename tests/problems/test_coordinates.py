@@ -103,3 +103,10 @@ def test_a_plane_and_one_layer_of_cells() -> None:
     assert (x[0], z[0]) == (0.25, 1.0)
     assert y[0] == pytest.approx(0.1)
     assert sizes(diffusion((8, 6, 1), labeled()[:, :, :1]))[2][0] == 1.0
+
+
+@pytest.mark.parametrize("sizes_of", [np.array, list])
+def test_sizes_of_the_cells_of_a_line_may_stand_alone(sizes_of: Any) -> None:
+    for cells in (0.1 * 1.1 ** np.arange(7), np.array([0.5])):
+        alone, named = (diffusion(len(cells), spacing=spacing) for spacing in (sizes_of(cells), (cells,)))
+        assert all(np.array_equal(one, other) for one, other in zip(sizes(alone), sizes(named), strict=True))

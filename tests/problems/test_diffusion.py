@@ -798,6 +798,7 @@ def test_a_mask_may_be_a_function() -> None:
         ),
         ({"kappa": np.ones((3, 3, 4, 4, 4))}, r"pass numpy.moveaxis.kappa, .0, 1., .-2, -1.. for a full tensor"),
         ({"fixed": ([(0, 0, 0), (1, 1, 1)], 1.0)}, "an array of the grid's shape, True at the cells where u is held"),
+        ({"kappa": (0.0, 1.0, 1.0)}, "kappa_x must be finite and > 0, .*; 1e-30 leaves lines of cells alone"),
         ({"kappa": 0j}, "kappa must be finite and not 0"),
         ({"kappa": np.array("x")}, "kappa has dtype <U1: real numbers are needed"),
         ({"kappa": "copper"}, "kappa must be a number, an array of shape"),

@@ -361,6 +361,11 @@ def test_a_dimension_is_the_same_axis_of_all_arrays() -> None:
 
     b = xr.DataArray(np.ones((8, 8, 8)), dims=("lon", "lat", "lev"))
     turned = b.transpose("lev", "lat", "lon")
+    flat = xr.DataArray(np.ones((8, 6)), dims=("lon", "lat"))  # told before the shapes, which differ as well
+    with pytest.raises(InputError, match=r"kappa has the dimensions \('lon', 'lat'\), but sigma has"):
+        problems.diffusion(flat.shape, flat, flat.T)
+    with pytest.raises(InputError, match=r"kappa has the dimensions \('lon', 'lat'\), but b has"):
+        dsolver.solve(problems.diffusion(flat.shape, flat), flat.T)
     message = r"kappa has the dimensions \('lev', 'lat', 'lon'\), but b has \('lon', 'lat', 'lev'\): transpose one"
     with pytest.raises(InputError, match=message):
         dsolver.solve(problems.diffusion(b.shape, turned), b)

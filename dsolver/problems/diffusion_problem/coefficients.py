@@ -36,7 +36,8 @@ def check_numbers(numbers: Mapping[str, Any]) -> None:
                 raise InputError(f"{called} must be finite{'' if called == SIGMA else ' and not 0'}, not {value}")
         elif not (np.isfinite(value) and value >= (0.0 if called == SIGMA else LEAST_KAPPA)):
             least = "not negative" if called == SIGMA else f"> 0, {LEAST_KAPPA:g} or more"
-            raise InputError(f"{called} must be finite and {least}, not {value}")
+            alone = "; 1e-30 leaves lines of cells alone" if called in KAPPA and value == 0.0 else ""
+            raise InputError(f"{called} must be finite and {least}, not {value}{alone}")
 
 
 def diagonal_and_cross(space: Embedding, kappa: Any) -> tuple[Any, list[Any]]:

@@ -10,7 +10,7 @@ from dsolver.grid.box import STAR_OFFSETS, wrapping
 from dsolver.grid.partition import Cut, Partition
 from dsolver.problems.boundaries.boundary import Boundary, boundary_of, other_values
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
-from dsolver.problems.coordinates import Cells, agreed, centers_of
+from dsolver.problems.coordinates import Cells, agreed, centers_of, check_agreement
 from dsolver.problems.diffusion_problem import coefficients
 from dsolver.problems.diffusion_problem.coefficients import Coefficient, Kinds
 from dsolver.problems.diffusion_problem.spacing import cells_of
@@ -63,9 +63,9 @@ def diffusion(
             Numbers and arrays may be complex, as those of AC conduction are, and so may values of bc and fixed: then x
             is, and the rows are solved with as those of a sparse matrix, which this process makes.
         sigma: σ >= 0, or complex, too.
-        spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
-            or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
-            kappa, sigma and mask tell, else 1.
+        spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length,
+            which on a line may stand alone; or a DataArray of xarray whose coordinates are the cells' centers. By
+            default what such coordinates of kappa, sigma and mask tell, else 1.
         bc: boundary conditions: None for u = 0 at all faces; one of "dirichlet" (u = 0), "neumann" (no flux),
             "periodic" or a condition (`Dirichlet`, `Neumann`, `Robin`, `Periodic`) for all faces; or a mapping from
             faces ("x-", "x+", "y-", ...) or axes ("x", both ends) to such, where nothing flows through faces that it
@@ -99,8 +99,9 @@ def diffusion(
     mask, (where, values) = coefficients.left_out(space, mask, active), coefficients.fixed_cells(space, fixed)
     kappa, cross = coefficients.diagonal_and_cross(space, kappa)
     kappas = coefficients.per_axis(space, kappa)
-    axes = [coefficients.on_axes(space, name, values) for name, values in kappas]
     others = [(SIGMA, sigma), (MASK, mask), (FIXED, where), (HELD, values)]
+    check_agreement(named := dict([*kappas, *others]), dict.fromkeys(named, space.dimensions))
+    axes = [coefficients.on_axes(space, name, values) for name, values in kappas]
     embedded = {called: coefficients.on_axes(space, called, value) for called, value in others}
     if scheme not in SCHEMES:
         raise InputError(f"scheme must be one of {', '.join(SCHEMES)}, not {in_a_line(scheme)}")

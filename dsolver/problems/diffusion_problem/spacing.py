@@ -43,6 +43,8 @@ def _cell_sizes(space: Embedding, spacing: Any) -> tuple[F64, F64, F64]:
     every = isinstance(spacing, Real) or getattr(spacing, "shape", None) == ()
     axes = [spacing] * space.dimensions if every else spacing
     try:
+        if space.dimensions == 1 < space.shape[0] == len(axes):  # those of a line's cells
+            axes = [axes]
         given_x, given_y, given_z = space.entries(axes, 1.0)
     except (TypeError, ValueError) as error:
         raise InputError(f"spacing must be a number or one entry for each axis, not {in_a_line(spacing)}") from error
