@@ -113,6 +113,22 @@ def test_weights_for_each_row_are_those_of_the_matrix(
     np.testing.assert_allclose(found.ravel(order="F"), matrix @ x.ravel(order="F"), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_weights_that_rounding_has_made_differ_are_symmetric_to_the_bit(backend: str) -> None:
+    """Chunks send each other no values of mirrored entries: each has the same ones."""
+    grid, rng = (3, 4, 4), np.random.default_rng(4)
+    weights = random_weights(grid, (False, False, False), rng)
+    for values in weights.values():
+        values *= 1.0 + 1e-14 * rng.random(grid)
+    weights[-1, 0, 1][1, 1, 1] *= 1e-300
+    weights[1, 0, -1][0, 1, 2] = 0.0
+    problem = problems.stencil(grid, weights)
+    units = np.eye(48).reshape(48, *grid)
+    for cut in ((1, 1, 1), (1, 2, 3)):
+        a = np.array([applied(problem, cut, backend, unit).ravel() for unit in units])
+        np.testing.assert_array_equal(a, a.T)
+
+
 def in_a_plane(offset: Triple) -> bool:
     return offset[2] == 0
 
