@@ -120,3 +120,14 @@ def test_workers_and_updates() -> None:
             assert after.converged
             assert np.allclose(after.x, before.x[rows], rtol=1e-5, atol=1e-5 * np.abs(before.x).max())
     assert np.array_equal(after.x, before.x)
+
+
+def test_sources_of_alternating_currents_are_rows_like_others() -> None:
+    """Complex circuits: no fields are made of them, whose matrix stands for A in M alone."""
+    g, b, fed = circuit(100, between=False, sources=1)
+    capacities = 1j * sp.diags_array(10.0 ** np.random.default_rng(1).uniform(-3.0, 0.0, 10_000))
+    a = whole(sp.csr_array(g + capacities), b)
+    found = dsolver.solve(a, fed, device="cpu")
+    exact = sla.spsolve(a.tocsc(), fed.astype(complex))
+    assert found.converged
+    assert np.linalg.norm(found.x - exact) < 1e-6 * np.linalg.norm(exact)
