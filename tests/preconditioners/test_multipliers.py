@@ -131,3 +131,14 @@ def test_sources_of_alternating_currents_are_rows_like_others() -> None:
     exact = sla.spsolve(a.tocsc(), fed.astype(complex))
     assert found.converged
     assert np.linalg.norm(found.x - exact) < 1e-6 * np.linalg.norm(exact)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    """Circuits on a GPU: as blocks, for rows that lie there are not looked at for multipliers."""
+    g, b, fed = circuit(24, between=False)
+    problem = dsolver.block([[g, b], [b.T, None]])
+    there = dsolver.solve(problem, fed, M="block-diagonal", device="cuda", precond_dtype="float64")
+    here = dsolver.solve(problem, fed, M="block-diagonal", device="cpu")
+    assert there.converged
+    assert np.allclose(there.x, here.x, rtol=1e-5, atol=1e-6 * np.abs(here.x).max())
