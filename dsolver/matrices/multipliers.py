@@ -45,4 +45,5 @@ def augmented(rows: Any, count: int) -> tuple[Any, Any]:
     sparse, first = imported("sparse"), rows.shape[0] - count
     own, across, diagonal = rows[:first, :first], rows[:first, first:], rows.diagonal()
     inverse = across.multiply(across).T @ (1.0 / diagonal[:first]) / WEIGHT - diagonal[first:]
+    inverse = np.maximum(inverse, np.finfo(np.float64).tiny)  # squares of columns may be below all numbers
     return own + across @ sparse.diags_array(1.0 / inverse) @ across.T, sparse.diags_array(inverse).tocsr()

@@ -129,21 +129,26 @@ def is_wide(rows: Any, most: Fill) -> bool:
 
 @compiled()
 def _spread(start: Any, columns: Any, most: float) -> bool:
-    """Whether squares of the sizes of levels around the first row, each times that before, add up beyond a bound."""
+    """Whether squares of the sizes of levels around the first row, each times the rows next to it, exceed a bound.
+
+    Rows next to a level are those of the one before that have found rows of it: a hub finds all, for its leaves.
+    """
     seen = np.zeros(len(start) - 1, np.bool_)
     order = np.zeros(len(seen), np.int64)
-    before, first, last, found = 1, 0, min(1, len(seen)), 0.0
+    first, last, found = 0, min(1, len(seen)), 0.0
     seen[:last] = True
     while first < last and found <= most:
-        found += float(before) * float(last - first) ** 2
-        end = last
+        end, finders = last, 0
         for place in range(first, last):
+            before = end
             for k in range(start[order[place]], start[order[place] + 1]):
                 if not seen[columns[k]]:
                     seen[columns[k]] = True
                     order[end] = columns[k]
                     end += 1
-        before, first, last = last - first, last, end
+            finders += end > before
+        found += float(finders) * float(end - last) ** 2
+        first, last = last, end
     return found > most
 
 

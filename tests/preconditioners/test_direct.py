@@ -650,6 +650,15 @@ def test_levels_tell_how_wide_an_envelope_will_be(shape: tuple[int, ...], *, hub
     assert fill.is_wide(a, fill.Fill(entries=math.inf, products=least.products / 64)) or hub
 
 
+def test_leaves_of_hubs_make_no_level_wide() -> None:
+    """Ten hubs in a line with 200 leaves each, as of a network's consumers: leaves are eliminated without fill."""
+    hubs = np.repeat(np.arange(10), 200)
+    ends = np.r_[hubs, np.arange(9)], np.r_[np.arange(10, 2010), np.arange(1, 10)]
+    half = sp.csr_array((-np.ones(2009), ends), shape=(2010, 2010))
+    a = sp.csr_array(half + half.T + 300.0 * sp.eye_array(2010))
+    assert not fill.is_wide(a, fill.envelope_of(a, fill.narrow_order(a, mirrored=True)))
+
+
 def test_openblas_has_one_thread_while_factors_are_made_and_its_own_number_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -84,6 +84,14 @@ def test_the_matrix_in_place_of_sources_is_that_of_the_formula() -> None:
     assert np.allclose(held.toarray(), g.toarray() + dense @ np.diag(w) @ dense.T)
 
 
+def test_a_source_in_a_unit_whose_square_is_no_number() -> None:
+    """Columns of 1e-170: no conductance is infinite."""
+    g, b, _ = circuit(20, between=False)
+    held, inverse = augmented(whole(g, b @ sp.diags_array([1.0, 1e-170])), 2)
+    assert np.isfinite(held.data).all()
+    assert (inverse.diagonal() > 0.0).all()
+
+
 def test_other_last_rows_are_no_multipliers() -> None:
     """Matrices without multipliers: other signs, other orders, long columns, multipliers that are coupled."""
     g, b, _ = circuit(20, between=False)
