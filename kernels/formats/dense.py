@@ -34,10 +34,8 @@ class DenseInverse(Format):
     def skipped(self, to_host: Callable[[Array], Any]) -> int:
         """Number of rows of which it makes nothing though they have a diagonal; 0 where that is not known."""
         a, inverse = map(to_host, self.diagonals or (np.zeros(0), np.zeros(0)))
-        with np.errstate(all="ignore"):
-            least = np.where(a > 0.0, 1.0 / a, 0.0).astype(
-                inverse.dtype
-            )  # of its diagonal, zero where that is out of range
+        with np.errstate(all="ignore"):  # the least that its diagonal may be, zero where that is out of range
+            least = np.where(a > 0.0, 1.0 / a, 0.0).astype(inverse.dtype)
         return int(np.count_nonzero((least > 0.0) & (inverse == 0.0)))
 
 

@@ -64,12 +64,13 @@ class CudaForesight(Foresight):
 
     def __init__(self, key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None) -> None:
         self._key, self._owned, self._agree = key, owned, agree
-        self.together = agree is not None
+        self.together, self._alone = agree is not None, True
         tape = _tapes.get(key, _NONE)
         trusted = tape.trusted
         if agree is not None:
             ((mark,), *others) = agree(dict.fromkeys(owned, (tape.mark,)))
             trusted = mark > 0.0 and all(other == (mark,) for other in others)
+            self._alone = len(others) < len(owned)
         self._known = tape.answers if trusted else None
         self._given: list[Any] = []
         self._open: list[tuple[Callable[..., Any], Sequence[Host], Any]] = []
@@ -126,10 +127,10 @@ class CudaForesight(Foresight):
             raise self._mistaken()
 
     def suspect(self) -> None:
-        """Confirm in the middle of a set-up, where this rank can do so alone."""
-        if self._known is not None and not self.together:
+        """Confirm in the middle of a set-up, where all chunks are this rank's."""
+        if self._known is not None and self._alone:
             cupy.cuda.get_current_stream().synchronize()
-            if self._wrong or not self._own_are_so():
+            if not self._agreed(not self._wrong and self._own_are_so()):
                 raise self._mistaken()
 
     def _own_are_so(self) -> bool:
@@ -148,8 +149,8 @@ class CudaForesight(Foresight):
         totals = iter([tree_sum(list(part)) for part in parts])
         counts = [len(values[self._owned[0]]) for _, values, _ in self._sums]
         found = [[next(totals) for _ in range(count)] for count in counts]
-        true = all(_same(decide(*sums), made) for sums, (decide, _, made) in zip(found, self._sums, strict=True))
-        return all(flags) and true
+        sums = zip(found, self._sums, strict=True)
+        return all(flags) and all(_same(decide(*each), made) for each, (decide, _, made) in sums)
 
     def _mistaken(self) -> UnforeseenError:
         """Trust these answers no more until two set-ups after each other have had the same."""

@@ -7,7 +7,7 @@ they see convection as couplings along the flow, and R = Pᵀ. Coarse matrices a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
@@ -74,6 +73,7 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Messages, *,
     halves = Csr(below.start, window.places(amg, below.columns), below.values / 2)
     matrix = amg.product(_summed([1.0] * len(parts), last - first, made.origin), halves, window.size)
     first_alone = _summed([2.0] + [0.0] * (len(parts) - 1), last - first, made.origin)
+    both = DistributedRows(window=window, matrix=matrix)
     return LevelRows(
         window=window,
         matrix=matrix,
@@ -81,7 +81,7 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Messages, *,
         origin=made.origin,
         near=made.near,
         plan=HaloPlan(
-            sends=_sends(amg, bounds, DistributedRows(window=window, matrix=matrix)),
+            sends=tuple(both.read_by(amg, both.elsewhere(amg, bounds)).items()),
             receives=received(bounds, window),
         ),
         bounds=bounds,
@@ -105,10 +105,3 @@ def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
         columns.ravel().astype(np.int32),
         np.tile(np.asarray(weights, like=like), rows),
     )
-
-
-def _sends(amg: AmgKernels, bounds: Bounds, rows: DistributedRows) -> tuple[tuple[int, Any], ...]:
-    """The own rows that each other chunk reads: those in whose columns it has entries, as places have mirrored ones."""
-    if len(bounds) == 2:
-        return ()
-    return tuple((to, amg.distinct(rows.rows_at(of))) for to, of in rows.elsewhere(amg, bounds).items())

@@ -43,12 +43,17 @@ def test_answers_of_the_last_set_up_are_taken_and_compared() -> None:
     assert set_up(2.0, key="another") == [True]
 
 
-def test_an_error_behind_a_wrong_answer_is_none() -> None:
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_an_error_behind_a_wrong_answer_is_none(chunks: int) -> None:
     """Another question than the answer was given to may fail in any way: set-up begins anew. True errors stay."""
-    backend = load("cuda")
+    backend, owned = load("cuda"), range(chunks)
+
+    def agree(own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        return [tuple(own[number]) for number in owned]
 
     def set_up(value: float, *, late: bool, wrong: bool = False) -> str:
-        with backend.confirming() if late else nullcontext(), backend.foreseeing(f"test of errors {late}"):
+        kind = f"test of errors {late}", owned, agree if chunks > 1 else None
+        with backend.confirming() if late else nullcontext(), backend.foreseeing(*kind):
             found = larger(backend, value)
             if wrong:
                 raise ValueError("a true one")
