@@ -135,9 +135,8 @@ class Solve(PreparedProgram):
         b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=at_zero)
         if b_norm == 0.0:
             self.guess("zero", column)
-        self._begun[column] = Begun(
-            excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen(), skipped=self.prepared.skipped
-        )
+        skipped = 0.0 if self.reused() == "kept" else self.prepared.skipped
+        self._begun[column] = Begun(excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen(), skipped=skipped)
         return self._begun[column]
 
     def guess(self, guess: Guess, column: int = 0) -> None:

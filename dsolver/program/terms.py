@@ -24,7 +24,7 @@ class Begun:
     b_norm: float  # the length of the rest
     x_norm: float  # of the first guess
     chosen: Preconditioner  # the preconditioner, or what it has chosen to be
-    skipped: float  # rows of multigrid's last level of which its solution makes nothing
+    skipped: float  # rows of multigrid's last level of which its solution makes nothing; 0 where M is of another A
 
 
 @dataclass(frozen=True, kw_only=True)

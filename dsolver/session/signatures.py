@@ -100,7 +100,8 @@ def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:
 def _meant(given: str, signature: inspect.Signature) -> str:
     """Guess which argument a wrong name stands for."""
     names = [name for name in signature.parameters if name != "self"]
-    question = f"dsolver.matrix(A, {given}=...) has it; " if given in OF_MATRIX else meant(given, names, ELSEWHERE)
+    of_matrix = given in OF_MATRIX and "M" in names  # least squares take none of its problems
+    question = f"dsolver.matrix(A, {given}=...) has it; " if of_matrix else meant(given, names, ELSEWHERE)
     return f"{question}it takes {', '.join(names)}"
 
 

@@ -161,6 +161,21 @@ def test_an_island_behind_insulation_is_told_of(conducting: float, m: Any) -> No
     assert lost == (conducting < 1e-12)
 
 
+def test_insulation_of_an_earlier_matrix_is_not_told_of() -> None:
+    """M of a matrix with insulation, kept for one without it."""
+    kappa = np.ones((24, 24))
+    kappa[6:18, 6:18], kappa[8:16, 8:16] = 1e-14, 1.0
+    b = np.zeros(kappa.shape)
+    with dsolver.Solver(diffusion(kappa.shape, kappa=kappa, bc=Dirichlet(1.0)), device="cpu", M="mg") as solver:
+        with pytest.warns(RuntimeWarning, match="insulation"):
+            solver.solve(b)
+        there = np.where(kappa < 1.0, 0.01, 1.0)
+        solver.update(diffusion(kappa.shape, kappa=there, bc=Dirichlet(1.0)), reuse="preconditioner")
+        after = solver.solve(b)
+    assert INSULATED not in after.notes
+    np.testing.assert_allclose(after.x, 1.0, atol=1e-6)
+
+
 def test_scales_of_rows_and_columns_are_no_insulation() -> None:
     """Matrix of a plane with rows and columns of sizes of their own, of which pivots are small beside the diagonal."""
     rng = np.random.default_rng(13)

@@ -68,6 +68,8 @@ def test_an_argument_that_is_none_is_refused() -> None:
     ):
         with pytest.raises(TypeError, match=rf"^solve\(\) got .* '{name}': {told}[?;] it takes"):
             dsolver.solve(problem, None, **dict[str, Any]({name: None}))
+    with pytest.raises(TypeError, match=r"^lsmr\(\) got .* 'nullspace': it takes A, b, damp"):
+        dsolver.lsmr(problem, None, **dict[str, Any]({"nullspace": None}))
     with pytest.raises(
         TypeError,
         match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype, dtype, method, restart$",
