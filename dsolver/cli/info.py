@@ -91,7 +91,8 @@ def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, s
     yield "entries of a row", f"{lengths.min()} at least, {a.nnz / rows:.3g} on average, {lengths.max()} at most"
     yield "bandwidth", f"{bandwidth(a)}"
     try:
-        problem = dsolver.matrix(a).planned(workers)
+        given = dsolver.matrix(a)
+        problem = given.planned(workers)
     except InputError as error:
         yield "not solved", str(error)
         return
@@ -105,9 +106,9 @@ def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, s
     yield "blocks", blocks(known)
     for name, gpu in (("format on GPUs", True), ("format on CPUs", False)):
         yield name, "; ".join(dict.fromkeys(str(chosen(None, each, gpu=gpu)) for each in known))
-    usual = usual_preconditioner(problem, None, planned(device, find_gpu()))
-    yield "solved by", f"{method_for(problem, None, preconditioner_of(usual))} with M={usual!r}"
-    yield "memory", str(dsolver.estimate(problem, workers=workers, device=device, bandwidth=1.0)).partition("\n")[0]
+    usual = usual_preconditioner(given, None, planned(device, find_gpu()))
+    yield "solved by", f"{method_for(given, None, preconditioner_of(usual))} with M={usual!r}"
+    yield "memory", str(dsolver.estimate(given, workers=workers, device=device, bandwidth=1.0)).partition("\n")[0]
 
 
 def blocks(known: Sequence[Statistics]) -> str:

@@ -22,6 +22,7 @@ from dsolver.cost.forecast import Estimate
 from dsolver.cost.room import SMALL
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.krylov.methods import METHODS, MethodName
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.spans import Span, exposed_text
 from dsolver.preconditioners.registry import AUTO, NAMED
 from dsolver.problems import Problem
@@ -255,7 +256,8 @@ def title(problem: Problem) -> str:
 def check_setup(problem: Problem, setup: Setup, guess: str | None, *, gpu: bool) -> None:
     """Refuse choices that exclude each other, before anything is read. Raises InputError."""
     wishes = setup.wishes(problem, "cuda" if gpu else "cpu")
-    SolveSpec.plan(problem, problem.chunks or (1, 1, 1), setup.order, wishes.m, setup.method)
+    if not (isinstance(problem, MatrixProblem) and problem.split):  # fields are looked at once they are cut
+        SolveSpec.plan(problem, problem.chunks or (1, 1, 1), setup.order, wishes.m, setup.method)
     check_guess(wishes.m, guess if guess == FMG else None)
 
 

@@ -75,6 +75,19 @@ def test_a_matrix_from_a_file_is_solved_with(file: str, rhs: str, more: str) -> 
     assert np.linalg.norm(x - X) <= 1e-9 * np.linalg.norm(X)
 
 
+def test_a_circuit_with_voltage_sources() -> None:
+    """A net of 105² nodes, of which 55 have sources: fields are found in the file's matrix."""
+    net, count = laplacian(105, 105), 55
+    held = sp.eye_array(105**2).tocsr()[:, :: 105**2 // count][:, :count]
+    sp.save_npz("circuit.npz", sp.block_array([[net, held], [held.T, None]]).tocsr())
+    out = good("solve", "--matrix", "circuit.npz", "--out", "x.npy")
+    assert "solved by: minres with BlockDiagonal(Algebraic(), Jacobi())" in out
+    np.testing.assert_allclose(np.load("x.npy"), 1.0, rtol=1e-5)
+    found = told("circuit.npz", "--workers", "2")
+    assert found["solved by"] == "minres with M='block-diagonal'"
+    assert found["memory"].startswith("2 workers, ")
+
+
 def test_without_a_right_hand_side_the_solution_is_ones() -> None:
     pytest.importorskip("pymetis")
     good("solve", "--matrix", "a.mtx", "--partition", "graph", "--chunks", "3", "1", "1", "--out", "x.npy")
