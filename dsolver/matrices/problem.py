@@ -179,9 +179,10 @@ class MatrixProblem(Problem):
 
     @property
     def split(self) -> tuple[int, ...]:
-        """`fields`; where there are none, and no several chunks, the rows before real multipliers and these."""
+        """`fields`; where there are none, and no several chunks, the rows before multipliers of A itself and these."""
         cut = self.chunks is not None and len(Partition(self.grid, self.chunks)) > 1
-        if self.fields or cut or self.complex or self.partition != "rows" or not self.multipliers:
+        beside = self.complex or self.operator is not None  # the matrix stands for A in M alone
+        if self.fields or cut or beside or self.partition != "rows" or not self.multipliers:
             return self.fields
         return self.grid[0] - self.multipliers, self.multipliers
 

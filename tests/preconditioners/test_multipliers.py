@@ -141,6 +141,15 @@ def test_sources_of_alternating_currents_are_rows_like_others() -> None:
     assert np.linalg.norm(found.x - exact) < 1e-6 * np.linalg.norm(exact)
 
 
+def test_a_circuit_near_a_function() -> None:
+    """Functions whose matrix for M is a circuit: of a function no fields are made."""
+    g, b, fed = circuit(100, between=False)
+    a = whole(g, b)
+    found = dsolver.solve(dsolver.operator(lambda x: a @ x, shape=a.shape[0], M_from=a), fed, device="cpu")
+    assert found.converged
+    assert np.linalg.norm(a @ found.x - fed) <= 1.01e-8 * np.linalg.norm(fed)
+
+
 @pytest.mark.gpu
 def test_on_a_gpu() -> None:
     """Circuits on a GPU: as blocks, for rows that lie there are not looked at for multipliers."""
