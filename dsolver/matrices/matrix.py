@@ -90,11 +90,7 @@ def matrix(
             not fit the formats, or an entry does not fit the grid; A times a vector of `nullspace` is not zero; vectors
             are not finite or not independent; or nodes do not divide the rows.
     """
-    if order is not None and order not in get_args(Order):
-        raise InputError(f"order must be None or {' or '.join(map(repr, get_args(Order)))}, not {in_a_line(order)}")
-    if formats is not None and formats not in get_args(Formats):
-        names = ", ".join(map(repr, get_args(Formats)))
-        raise InputError(f"formats must be None or one of {names}, not {in_a_line(formats)}")
+    _check_names(order, formats)
     if device not in ("cpu", "cuda"):
         raise InputError(f"device must be 'cpu' or 'cuda', not {in_a_line(device)}")
     if not is_matrix(A):
@@ -120,6 +116,17 @@ def matrix(
     if block == 1 and block_size is None and isinstance(partition, str) and (found := _found_block(whole, chunks)) > 1:
         whole = replace(whole, block=found)
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
+
+
+def _check_names(order: Any, formats: Any) -> None:
+    """Refuse orders and formats that there are not, or not together."""
+    if order is not None and order not in get_args(Order):
+        raise InputError(f"order must be None or {' or '.join(map(repr, get_args(Order)))}, not {in_a_line(order)}")
+    if formats is not None and formats not in get_args(Formats):
+        names = ", ".join(map(repr, get_args(Formats)))
+        raise InputError(f"formats must be None or one of {names}, not {in_a_line(formats)}")
+    if formats == "blocks" and order is not None:
+        raise InputError("formats='blocks' is for rows in A's order, in which they have blocks: leave order= out")
 
 
 def _check_no_options(

@@ -149,6 +149,8 @@ def test_formats_that_do_not_fit_are_refused() -> None:
         dsolver.matrix(lattice(9), formats="blocks").planned(1, cuda=True)
     with pytest.raises(InputError, match="does not fit chunk 0: octets are a format for CPUs"):
         dsolver.matrix(lattice(9), formats="octets").planned(1, cuda=True)
+    with pytest.raises(InputError, match="'blocks' is for rows in A's order"):
+        dsolver.matrix(lattice(9), formats="blocks", order="rcm")
 
 
 def test_a_matrix_that_is_changed_afterwards_is_not_the_one_that_is_solved() -> None:

@@ -41,6 +41,25 @@ class Clock:
         return [Span(kind="inner", name="part", start=0.0, stop=1.0)] * min(self.begun, 1)
 
 
+def test_what_ends_a_recording_is_told_and_not_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA refuses to end what an error has broken off, as one of memory that has run out."""
+    from cupy.cuda import driver
+
+    from dsolver.engines.eager import cuda_graph
+    from dsolver.engines.transport.base import Alone
+
+    def broken_off(stream: Any) -> Any:
+        stream.end_capture()
+        raise driver.CUDADriverError(901)
+
+    def step() -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(cuda_graph, "CapturedGraph", broken_off)
+    with pytest.raises(MemoryError, match="no room"):
+        cuda_graph.GraphRecorder(Alone())._capture(step)
+
+
 def test_what_lengths_of_a_basis_share_is_recorded_once_and_measured_with_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,7 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final
 
 import cupy
@@ -235,9 +235,11 @@ class GraphRecorder:
         try:
             with recorded():
                 step()
-        finally:
-            graph = CapturedGraph(self.stream)
-        return graph
+        except BaseException:
+            with suppress(cupy.cuda.driver.CUDADriverError):  # what has ended the capture says why, and not its end
+                CapturedGraph(self.stream)
+            raise
+        return CapturedGraph(self.stream)
 
 
 class _Watched:
