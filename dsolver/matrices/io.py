@@ -18,8 +18,6 @@ from dsolver.matrices.files.npz import npz_matrix, npz_part, npz_pointers
 from dsolver.matrices.files.petsc import PetscLayout, petsc_matrix
 from dsolver.matrices.files.reading import reading
 
-PETSC: Final = (".petsc", ".bin")
-
 
 def read_matrix(path: str | Path) -> Any:
     """A sparse matrix from a file, read in this process: see `dsolver.read_matrix`."""
@@ -108,9 +106,10 @@ def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
 def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
     """Row pointers of a file of rows in turn, int64 (rows + 1,); None for any other. Raises as `read_matrix`."""
     with reading(path, "a sparse matrix"):
-        if path.suffix.lower() == ".npz":
+        reader = READERS.get(path.suffix.lower())
+        if reader is npz_matrix:
             return npz_pointers(path)
-        if path.suffix.lower() in PETSC:
+        if reader is petsc_matrix:
             with path.open("rb") as file:
                 return PetscLayout.of(file).pointers(file)
     return None

@@ -23,10 +23,10 @@ from dsolver.kernels.amg import OpenBox, RaisedCells
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.matrices.chunks.row_block import RowBlock
-from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
+from dsolver.multigrid.algebraic.lattice.rows import LatticeRows, level_rows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
-from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds
 
 
@@ -175,8 +175,8 @@ def _rows_of(
     if any(partition.periodic) or max(partition.counts[:2]) > 1:  # numbers go on where the lattice does not
         rows = rows.ascending
     found = DistributedRows.of(backend.amg, bounds, number, rows)
-    brought = BroughtRows(rows=found, origin=partition.domain.row_of(box, cells), near=np.empty((count, 0), like=start))
-    return brought.level_rows(bounds, found.read_by(backend.amg, found.elsewhere(backend.amg, bounds)))
+    read = found.read_by(backend.amg, found.elsewhere(backend.amg, bounds))
+    return level_rows(found, partition.domain.row_of(box, cells), bounds, read)
 
 
 def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:

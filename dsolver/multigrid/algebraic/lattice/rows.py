@@ -70,8 +70,10 @@ class LatticeRows:
             arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
             self.rows = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
         else:
-            seen, plane = _planes_seen(partition, offsets), prod(partition.grid[:2])
-            self.rows = engine.per_chunk(partial(_slab_rows, bounds=self.bounds, seen=seen, plane=plane), self.boxes)
+            of_slab = partial(
+                _slab_rows, partition=partition, bounds=self.bounds, seen=_planes_seen(partition, offsets)
+            )
+            self.rows = engine.per_chunk(of_slab, self.boxes)
         self.reach: Senders = _read_ranges(partition, offsets, self.bounds)
         self.senders: Senders = engine.partners(self.rows.at("neighbors"))
 
@@ -160,29 +162,30 @@ def _range_rows(backend: Backend, number: int, box: BoxRows, around: Messages, *
     rows = Rows.joined(parts).selected(backend.amg, np.argsort(np.concatenate(numbers)))
     found = DistributedRows.of(backend.amg, bounds, number, rows)
     origin = np.arange(first, last, like=box.numbers)
-    return _level_rows(found, origin, bounds, found.read_by(backend.amg, found.elsewhere(backend.amg, bounds)))
+    return level_rows(found, origin, bounds, found.read_by(backend.amg, found.elsewhere(backend.amg, bounds)))
 
 
 def _slab_rows(
-    backend: Backend, number: int, box: BoxRows, *, bounds: Bounds, seen: Sequence[Sequence[int]], plane: int
+    backend: Backend, number: int, box: BoxRows, *, partition: Partition, bounds: Bounds, seen: Sequence[Sequence[int]]
 ) -> LevelRows:
-    """The rows of a slab, which has whole planes of so many points and sees whole ones of others.
+    """The rows of a slab, which has whole planes and sees whole ones of others.
 
     So no column is looked at to find them, and no device waited for.
 
     `seen`: by slab the planes that it reads of others.
     """
-    (first, last), own = own_bounds(bounds, number), number if len(seen) > 1 else 0
+    (first, last), own, plane = own_bounds(bounds, number), own_number(partition, number), prod(partition.grid[:2])
     ghosts = _numbers_in(seen[own], plane, box.numbers)
     lower = plane * sum(plane * z < first for z in seen[own])
     window = Window(first=first, rows=last - first, ghosts=ghosts, whole=len(seen) == 1, lower=lower, end=bounds[-1])
     planes = range(first // plane, last // plane)
     read = {c: [z - planes.start for z in seen[c] if z in planes] for c in owners_in(bounds, window)}
     found = DistributedRows(window=window, matrix=box.rows.within(backend.amg, window))
-    return _level_rows(found, box.numbers, bounds, {c: _numbers_in(of, plane, box.numbers) for c, of in read.items()})
+    return level_rows(found, box.numbers, bounds, {c: _numbers_in(of, plane, box.numbers) for c, of in read.items()})
 
 
-def _level_rows(rows: DistributedRows, origin: I64, bounds: Bounds, read: Mapping[int, I64]) -> LevelRows:
+def level_rows(rows: DistributedRows, origin: I64, bounds: Bounds, read: Mapping[int, I64]) -> LevelRows:
+    """Rows of a grid as those of a level; read: as of `BroughtRows.level_rows`."""
     near = np.empty((len(origin), 0), like=origin)
     return BroughtRows(rows=rows, origin=origin, near=near).level_rows(bounds, read)
 

@@ -5,7 +5,7 @@ they see convection as couplings along the flow, and R = Pᵀ. Coarse matrices a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -13,13 +13,12 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, Messages, PerChunk
-from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, window_of
 
 ENTRIES: Final = ("int64", "int64", "float64")  # value types of a message with entries: their rows, columns and values
 
@@ -74,18 +73,8 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Messages, *,
     matrix = amg.product(_summed([1.0] * len(parts), last - first, made.origin), halves, window.size)
     first_alone = _summed([2.0] + [0.0] * (len(parts) - 1), last - first, made.origin)
     both = DistributedRows(window=window, matrix=matrix)
-    return LevelRows(
-        window=window,
-        matrix=matrix,
-        full=amg.numeric(matrix, first_alone, halves, window.size),
-        origin=made.origin,
-        near=made.near,
-        plan=HaloPlan(
-            sends=tuple(both.read_by(amg, both.elsewhere(amg, bounds)).items()),
-            receives=received(bounds, window),
-        ),
-        bounds=bounds,
-    )
+    rows = replace(made, rows=both).level_rows(bounds, both.read_by(amg, both.elsewhere(amg, bounds)))
+    return replace(rows, full=amg.numeric(matrix, first_alone, halves, window.size))
 
 
 def _received(entries: Message, first: int, last: int) -> Rows:
