@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 
 from dsolver.cost import scaling
 from dsolver.engines.base import Engine
@@ -178,11 +179,13 @@ def test_a_loss_that_the_scheduler_knows_only_after_its_effects_is_told() -> Non
     async def loss(_: Any) -> str:
         return "worker tcp://a left"
 
-    async def told(*, secondary: bool) -> str | None:
+    async def told(replies: relay.Replies) -> str | None:
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        reply.set_result({0: Failure(error=RankError("its peer has gone"), secondary=secondary)})
+        reply.set_result(replies)
         program: Any = SimpleNamespace(_loss=loss)
         return await RankCalls._finished(program, [reply], SimpleNamespace(), {})  # type: ignore[arg-type]
 
-    assert asyncio.run(told(secondary=True)) == "worker tcp://a left"
-    assert asyncio.run(told(secondary=False)) is None, "the cause is known"
+    gone = RankError("its peer has gone")
+    assert asyncio.run(told({0: Failure(error=gone, secondary=True)})) == "worker tcp://a left"
+    assert asyncio.run(told(relay.lost(Call(0, "tcp://a", ()), CommClosedError()))) == "worker tcp://a left"
+    assert asyncio.run(told({0: Failure(error=gone)})) is None, "the cause is known"

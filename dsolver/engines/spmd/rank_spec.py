@@ -62,4 +62,4 @@ class Failure:
     """Why a rank could not do what it was asked to."""
 
     error: DsolverError  # what the client should raise
-    secondary: bool = False  # the rank only stopped because another one failed, or because it was told to
+    secondary: bool = False  # an effect: of another rank's failure, of an order to stop, or of a worker's loss

@@ -88,10 +88,10 @@ def failures_of(replies: Mapping[int, Any]) -> tuple[bool, list[Failure]]:
 
 
 def lost(call: Call, error: Exception) -> Replies:
-    """The reply for a rank whose worker could not be called; those behind it do not answer."""
+    """The reply for a rank whose worker could not be called, an effect of its loss; those behind it do not answer."""
     made = WorkerLostError(f"rank {call.rank} on worker {call.worker} was lost or could not be called: {error!r}")
     made.__cause__ = error
-    return {call.rank: Failure(error=made)}
+    return {call.rank: Failure(error=made, secondary=True)}
 
 
 async def straight(caller: Client | Worker, what: bytes, calls: Sequence[Call]) -> Replies:
