@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from distributed.comm import CommClosedError
+from distributed.comm.core import CommClosedError
 
 from dsolver.cost import scaling
 from dsolver.engines.base import Engine
