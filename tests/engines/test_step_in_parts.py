@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -58,6 +59,33 @@ def test_what_ends_a_recording_is_told_and_not_its_end(monkeypatch: pytest.Monke
     monkeypatch.setattr(cuda_graph, "CapturedGraph", broken_off)
     with pytest.raises(MemoryError, match="no room"):
         cuda_graph.GraphRecorder(Alone())._capture(step)
+
+
+@pytest.mark.parametrize(("times", "status", "captures"), [(2, 901, 3), (7, 901, 8), (8, 901, None), (1, 700, None)])
+def test_a_recording_that_another_thread_breaks_off_is_begun_anew(
+    times: int, status: int, captures: int | None
+) -> None:
+    """CUDA says so where a kernel of the step is launched; an illegal address and a lasting refusal are told."""
+    from cupy.cuda import driver
+
+    from dsolver.engines.eager import cuda_graph
+    from dsolver.engines.transport.base import Alone
+
+    ran: list[bool] = []
+
+    def step() -> None:
+        ran.append(gc.isenabled())
+        if 1 < len(ran) <= times + 1:  # the first is not recorded
+            raise driver.CUDADriverError(status)
+
+    recorder = cuda_graph.GraphRecorder(Alone())
+    if captures is None:
+        with pytest.raises(driver.CUDADriverError):
+            recorder.replay(step)
+    else:
+        recorder.replay(step)
+        assert ran == [True] + captures * [False], "the collector frees what waits for the device"
+    assert gc.isenabled()
 
 
 def test_what_lengths_of_a_basis_share_is_recorded_once_and_measured_with_the_rest(

@@ -1,6 +1,9 @@
 """The captured work of a stream, launched again and again."""
 
 import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from dsolver.engines.eager.cuda_timing import call_driver, driver
@@ -39,3 +42,15 @@ class CapturedGraph:
     def __del__(self) -> None:
         if self._graph.value:
             driver().cuGraphExecDestroy(self._graph)  # whatever has become of the device
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Context without Python's collector: where it frees factors of cuDSS it waits for them, which ends a capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -12,7 +12,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.engines.eager.captured_graph import CapturedGraph
+from dsolver.engines.eager.captured_graph import CapturedGraph, uncollected
 from dsolver.engines.eager.cuda_timing import EventTimer
 from dsolver.engines.eager.timing import Timer
 from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step, parts_of
@@ -27,6 +27,8 @@ _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _POLL: Final = 50e-6  # seconds between looks at a running stream
 _SPIN: Final = 5e-3  # seconds without a pause between them: a pause of any length takes 0.1 ms
 _CLOSE: Final = 512  # bytes between scalars that one copy brings
+_INVALIDATED: Final = 901  # CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, for which the runtime has the same number
+_ATTEMPTS: Final = 8  # at a recording that calls of other threads break off
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 _PATIENCE: Final = 30.0  # seconds of waiting for a turn after which it is told what is waited for
 _BUSY: Final = (
@@ -61,6 +63,7 @@ class _IdleStreams:
         self._streams.setdefault(device, []).append(stream)
 
 
+_REFUSALS: Final = cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError
 _IDLE: Final = _IdleStreams()
 _TURNS: Final[dict[int, Any]] = {}
 """Locks of devices, for the threads of this process: nothing may wait for a device while a stream of it is captured."""
@@ -141,7 +144,7 @@ class GraphRecorder:
         """Record parts of a step that have run."""
         for part in parts:
             if part not in self._graphs:
-                self._graphs[part] = self._capture(part)
+                self._graphs[part] = self._graph_of(part)
 
     def _run(self, part: Step, *, timed: bool) -> None:
         """Launch what was recorded of a part of a step, with the events to measure it or without, or else run it."""
@@ -161,7 +164,7 @@ class GraphRecorder:
         for part in parts_of(step):
             if part in self._graphs or known != loaded() or not isinstance(self._transport, Alone):
                 continue
-            graph = self._capture(part)
+            graph = self._graph_of(part)
             if loaded() == known:
                 graph.upload(self.stream)
                 self._graphs[part] = graph
@@ -199,7 +202,7 @@ class GraphRecorder:
             try:
                 with timed_by(timer):
                     graph = self._capture(part)
-            except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+            except _REFUSALS as error:
                 logger.warning("iterations are not measured: CUDA records no events among their kernels: %s", error)
                 self._refused.add(part)
                 return
@@ -230,16 +233,30 @@ class GraphRecorder:
         self.wait()
         cupy.cuda.Device().synchronize()
 
+    def _graph_of(self, step: Step) -> CapturedGraph:
+        """The graph of a step, begun anew where what is not of the step breaks the capture off.
+
+        A wait of another thread for the device does so, as the end of one that has multiplied matrices: cuBLAS waits.
+        """
+        for _ in range(_ATTEMPTS - 1 if isinstance(self._transport, Alone) else 0):  # ranks count what they send
+            try:
+                return self._capture(step)
+            except _REFUSALS as error:
+                if error.status != _INVALIDATED:
+                    raise
+        return self._capture(step)
+
     def _capture(self, step: Step) -> CapturedGraph:
-        self.stream.begin_capture()
-        try:
-            with recorded():
-                step()
-        except BaseException:
-            with suppress(cupy.cuda.driver.CUDADriverError):  # what has ended the capture says why, and not its end
-                CapturedGraph(self.stream)
-            raise
-        return CapturedGraph(self.stream)
+        with uncollected():
+            self.stream.begin_capture()
+            try:
+                with recorded():
+                    step()
+            except BaseException:
+                with suppress(cupy.cuda.driver.CUDADriverError):  # what has ended the capture says why, and not its end
+                    CapturedGraph(self.stream)
+                raise
+            return CapturedGraph(self.stream)
 
 
 class _Watched:

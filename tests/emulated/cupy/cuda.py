@@ -29,10 +29,14 @@ _current = threading.local()
 
 
 class CUDARuntimeError(RuntimeError):
-    """An error of the runtime."""
+    """An error of the runtime, by its number or in words."""
+
+    def __init__(self, status: Any) -> None:
+        super().__init__(status)
+        self.status = status
 
 
-class CUDADriverError(RuntimeError):
+class CUDADriverError(CUDARuntimeError):
     """An error of the driver."""
 
 
