@@ -2,6 +2,8 @@
 #pragma once
 
 #define ENTRY extern "C" __global__ void  // of a kernel; loader.py knows the word
+// EACH(G, 4, 8) in front of an ENTRY, whose end is a line of its own: kernels whose names and texts have 4 and 8 for G, and
+// in names for ##G. loader.py writes them.
 #define DEVICE __device__ __forceinline__
 #define UNROLLED _Pragma("unroll")
 

@@ -74,8 +74,7 @@ struct Row {
 
 // Bits of each entry, and of each row how many rows depend on it: 13 bytes an entry and `largest` of its column. A lane has
 // BATCH entries at a time: what it waits for is one load of each of them, not one after the other.
-template <int G>
-DEVICE void couple(
+EACH(G, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS) couple_##G(
     CSR, int rows, int below, In<double> largest, double theta, Out<unsigned char> bits, Out<long long> counts
 ) {
     const Row<G> row(start, rows);
@@ -126,8 +125,7 @@ DEVICE int coarse_ones(
 }
 
 // Entries of each row that lead to coarse points: 1 byte an entry, and 5 where it is strong.
-template <int G>
-DEVICE void count_coarse(COARSE_ROWS, Out<long long> lengths) {
+EACH(G, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS) count_coarse_##G(COARSE_ROWS, Out<long long> lengths) {
     const Row<G> row(start, rows);
     const long long end = row.i < rows && (every || state[below + row.i] == FINE) ? row.end : row.first;
     int n = 0, bit[BATCH], j[BATCH];
@@ -138,8 +136,7 @@ DEVICE void count_coarse(COARSE_ROWS, Out<long long> lengths) {
 }
 
 // These entries, in their order. Of `every` one, the value tells the directions, as in kernels/cpu/amg/couplings.py.
-template <int G>
-DEVICE void fill_coarse(
+EACH(G, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS) fill_coarse_##G(
     COARSE_ROWS, In<double> values, In<int> names, In<long long> out_start, Out<int> out_columns, Out<double> out_values
 ) {
     const Row<G> row(start, rows);
@@ -163,28 +160,3 @@ DEVICE void fill_coarse(
         }
     }
 }
-
-#define KERNELS(G)                                                                                                      \
-    ENTRY __launch_bounds__(THREADS) couple_##G(                                                                        \
-        CSR, int rows, int below, In<double> largest, double theta, Out<unsigned char> bits, Out<long long> counts      \
-    ) {                                                                                                                 \
-        couple<G>(start, columns, values, rows, below, largest, theta, bits, counts);                                   \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) count_coarse_##G(COARSE_ROWS, Out<long long> lengths) {                            \
-        count_coarse<G>(start, columns, bits, state, rows, below, every, lengths);                                      \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) fill_coarse_##G(                                                                   \
-        COARSE_ROWS, In<double> values, In<int> names, In<long long> out_start, Out<int> out_columns,                   \
-        Out<double> out_values                                                                                          \
-    ) {                                                                                                                 \
-        fill_coarse<G>(                                                                                                 \
-            start, columns, bits, state, rows, below, every, values, names, out_start, out_columns, out_values          \
-        );                                                                                                              \
-    }
-
-KERNELS(1)
-KERNELS(2)
-KERNELS(4)
-KERNELS(8)
-KERNELS(16)
-KERNELS(32)

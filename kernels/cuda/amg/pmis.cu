@@ -119,12 +119,12 @@ DEVICE Verdict verdict(
 // that changes when it is decided, not how. Where the round before decided none, or all, nothing is done; `renewed`: others have
 // decided points since, so that the former says nothing. Where there is a group for each point, a point that is open is looked
 // at again while others decide: launches and lists took most of the time.
-template <int G>
-DEVICE void settle(
+EACH(G, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS) settle_##G(
     In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin, signed char* state,
-    int below, const Left left, bool renewed
+    int below, int* lists, int* counts, int rows, int round, int renewed
 ) {
-    const int round = left.round, count = round > 0 ? left.count(round - 1) : left.rows;
+    const Left left{lists, counts, rows, round};
+    const int count = round > 0 ? left.count(round - 1) : left.rows;
     const int from = round > 0 ? left.which(round - 1) : 1;
     const bool first_thread = blockIdx.x == 0 && threadIdx.x == 0;
     const bool done = round > 0 && (count == 0 || (round > 1 && !renewed && count == left.count(round - 2)));
@@ -161,18 +161,3 @@ DEVICE void settle(
     }
     if (append.filled) append.flush(left, append.filled);
 }
-
-#define SETTLE(G)                                                                                                       \
-    ENTRY __launch_bounds__(THREADS) settle_##G(                                                                        \
-        In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin,                \
-        signed char* state, int below, int* lists, int* counts, int rows, int round, int renewed                        \
-    ) {                                                                                                                 \
-        settle<G>(start, columns, bits, key, origin, state, below, Left{lists, counts, rows, round}, renewed != 0);     \
-    }
-
-SETTLE(1)
-SETTLE(2)
-SETTLE(4)
-SETTLE(8)
-SETTLE(16)
-SETTLE(32)

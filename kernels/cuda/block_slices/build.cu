@@ -98,8 +98,7 @@ DEVICE bool all_full(const long long* start, const int* columns, int block_row, 
 DEVICE int sampled(int number, int stretch, int stride) { return number / stretch * stride + number % stretch; }
 
 // Blocks of each of `count` rows of blocks.
-template <int B>
-DEVICE void count_blocks(const long long* start, const int* columns, int* length, int count) {
+EACH(B, 1, 2, 3, 4, 6) ENTRY count_blocks_##B(const long long* start, const int* columns, int* length, int count) {
     const int number = blockIdx.x * blockDim.x + threadIdx.x;
     if constexpr (B == 1) {
         if (number < count) length[number] = static_cast<int>(start[number + 1] - start[number]);
@@ -256,8 +255,7 @@ DEVICE Measured measured(const long long* start, const int* columns, const int* 
 }
 
 // What slices take: {entry columns, units of columns} in sizes, {shape, base} in found, and of blocks whether all are full.
-template <int B>
-DEVICE void measure(
+EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) measure_##B(
     const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,
     int count, int rows, int wide
 ) {
@@ -274,8 +272,7 @@ DEVICE void measure(
 // What statistics tell of sampled slices in the rows' own order: {shape, entries, blocks, entry columns of octets}. Octets are
 // those of windows of `OF_WINDOW` slices, whose rows are sorted: each is as wide as its longest row, which is the one that has
 // so many others of its octet before it.
-template <int B>
-DEVICE void sample(
+EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) sample_##B(
     const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride
 ) {
     __shared__ int length_of[WARPS][SLICE];
@@ -409,12 +406,19 @@ DEVICE void fill(
     }
 }
 
+// One value type in place of two.
+EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_##B(
+    const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
+    unsigned short* indices, real* values, int count, int rows, const unsigned char* full
+) {
+    fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full);
+}
+
 // Rows of blocks whose values are read at once: rounded ones fill 32 bytes of an entry column.
 constexpr int ABREAST = 32 / sizeof(real);
 
 // The same of slices of full rows of blocks: kernels of their own, since so many registers would slow the others.
-template <int B>
-DEVICE void fill_full(
+EACH(B, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(
     const long long* start, In<int> columns, In<double> entries, const int* order, const BlockSlice* slices,
     Out<unsigned short> indices, Out<real> values, int count, int rows, const unsigned char* full
 ) {
@@ -469,36 +473,6 @@ DEVICE void fill_full(
     }
 }
 
-#define MAKE(B)                                                                                                       \
-    ENTRY count_blocks_##B(const long long* start, const int* columns, int* length, int count) { \
-        count_blocks<B>(start, columns, length, count);                                                               \
-    }                                                                                                                 \
-    ENTRY __launch_bounds__(WARPS * SLICE) sample_##B(                                                                \
-        const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride \
-    ) {                                                                                                               \
-        sample<B>(start, columns, told, count, rows, wide, stretch, stride);                                          \
-    }                                                                                                                 \
-    ENTRY __launch_bounds__(WARPS * SLICE) measure_##B(                                                               \
-        const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,  \
-        int count, int rows, int wide                                                                                 \
-    ) {                                                                                                               \
-        measure<B>(start, columns, order, sizes, found, full, count, rows, wide);                                     \
-    }                                                                                                                 \
-    ENTRY __launch_bounds__(WARPS * SLICE) fill_##B(                                                                  \
-        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices, \
-        unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
-    ) {                                                                                                               \
-        fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full); \
-    }
-
-#define FULL(B)                                                                                                       \
-    ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(                                                             \
-        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices, \
-        unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
-    ) {                                                                                                               \
-        fill_full<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                     \
-    }
-
 // Single entries in double, and others in the same places, or these, rounded: A of conjugate gradients and of a preconditioner
 // in float. 12 bytes an entry are read once, 8 of others, and 12 are written.
 ENTRY __launch_bounds__(WARPS * SLICE) fill_twice_1(
@@ -507,13 +481,3 @@ ENTRY __launch_bounds__(WARPS * SLICE) fill_twice_1(
 ) {
     fill<1, true>(start, columns, entries, order, slices, indices, values, others, rounded, count, rows, nullptr);
 }
-
-MAKE(1)
-MAKE(2)
-MAKE(3)
-MAKE(4)
-MAKE(6)
-FULL(2)
-FULL(3)
-FULL(4)
-FULL(6)

@@ -53,8 +53,7 @@ struct Row {
 };
 
 // y += sign H h at the places of the rows.
-template <int T>
-DEVICE void add(GHOSTS, double sign, real* y, int rows) {
+EACH(T, 1, 8, 32) ENTRY __launch_bounds__(THREADS) add_##T(GHOSTS, double sign, real* y, int rows) {
     next_may_start();
     Row<T> own(start, columns, values, places, rows);
     wait_for_last_launch();
@@ -64,8 +63,9 @@ DEVICE void add(GHOSTS, double sign, real* y, int rows) {
 }
 
 // q = H h, dot = x . q.
-template <int T>
-DEVICE void times_dot(GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows) {
+EACH(T, 1, 8, 32) ENTRY __launch_bounds__(THREADS) times_dot_##T(
+    GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows
+) {
     next_may_start();
     Row<T> own(start, columns, values, places, rows);
     wait_for_last_launch();
@@ -74,17 +74,3 @@ DEVICE void times_dot(GHOSTS, const real* x, real* q, double* partials, unsigned
     if (writes) q[own.number] = sum;
     grid_sum<sum_of_block>(static_cast<double>(factor) * (writes ? sum : real(0)), partials, ticket, dot);
 }
-
-#define OF(T)                                                                                                       \
-    ENTRY __launch_bounds__(THREADS) add_##T(GHOSTS, double sign, real* y, int rows) {                              \
-        add<T>(start, columns, values, places, h, sign, y, rows);                                                   \
-    }                                                                                                               \
-    ENTRY __launch_bounds__(THREADS) times_dot_##T(                                                                 \
-        GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows                   \
-    ) {                                                                                                             \
-        times_dot<T>(start, columns, values, places, h, x, q, partials, ticket, dot, rows);                         \
-    }
-
-OF(1)
-OF(8)
-OF(32)

@@ -27,6 +27,7 @@ VALUE_TYPES = {"float64": "double", "float32": "float"}  # the type `real` of th
 _BY_BYTES = {8: "float64", 4: "float32"}
 
 _INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"$', re.MULTILINE)
+_EACH: Final = re.compile(r"^EACH\((\w+), ([\w, ]+)\) (.*?^\}\n)", re.MULTILINE | re.DOTALL)
 _HEAD: Final = re.compile(r"\bENTRY((?: __launch_bounds__\((?:[^()]|\([^()]*\))*\))?) (?!extern\b)([\w#]+)")
 _CHOICE: Final = """\
 #define DSOLVER_SECOND(one, other, ...) other
@@ -50,7 +51,7 @@ def all_sources() -> tuple[str, ...]:
 
 @cache
 def source(name: str) -> str:
-    """The text of a source file with its headers pasted in, each of them once.
+    """The text of a source file with its headers pasted in, each of them once, and a kernel for each value of `EACH`.
 
     CuPy's cache on disk is keyed by the text that it gets: with headers read by the compiler, it would not notice
     that one of them has changed.
@@ -64,7 +65,16 @@ def source(name: str) -> str:
         text = (FOLDER / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
         return _INCLUDE.sub(lambda match: text_with(match[1]), text)
 
-    return text_with(name)
+    text, count = text_with(name), 1
+    while count:
+        text, count = _EACH.subn(_for_each_value, text)
+    return text
+
+
+def _for_each_value(family: re.Match[str]) -> str:
+    """A kernel's text for each value of a name."""
+    name, values, text = family.groups()
+    return "".join(re.sub(rf"(?:##)?\b{name}\b(?:##)?", value, text) for value in values.split(", "))
 
 
 def text_of(file: str, dtype: str, width: int | None = None, names: Sequence[str] = ()) -> str:

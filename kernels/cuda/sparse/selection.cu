@@ -10,13 +10,14 @@ constexpr int LANES = 8;   // that share a row, as in selection.py
 
 DEVICE i64 own_row() { return (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES; }
 
-#define SELECTED(T) \
-    In<i64> start, In<T> columns, In<real> values, In<i64> rows, int count, i64 low, i64 high, Out<int> lengths, \
-    In<i64> begins, Out<T> out_columns, Out<real> out_values
+using number_4 = int;   // of a column, by its bytes
+using number_8 = i64;
 
 // rows: those that are taken; null for all. low, high: columns that are taken.
-template <typename T>
-__device__ void select(SELECTED(T)) {
+EACH(BYTES, 4, 8) ENTRY select_##BYTES(
+    In<i64> start, In<number_##BYTES> columns, In<real> values, In<i64> rows, int count, i64 low, i64 high,
+    Out<int> lengths, In<i64> begins, Out<number_##BYTES> out_columns, Out<real> out_values
+) {
     const Group<LANES> group;
     const i64 i = own_row();
     i64 k = 0, last = 0, at = 0;
@@ -29,7 +30,7 @@ __device__ void select(SELECTED(T)) {
     int found = 0;
     // All lanes of a warp go on until the longest of its rows has ended: they wait for each other.
     for (k += group.lane; group.any(k < last); k += LANES) {
-        const T column = k < last ? columns[k] : T(0);
+        const number_##BYTES column = k < last ? columns[k] : 0;
         const bool kept = k < last && column >= low && column < high;
         const unsigned all = group.ballot(kept);
         if (kept && begins) {
@@ -41,13 +42,6 @@ __device__ void select(SELECTED(T)) {
     }
     if (!begins && group.lane == 0 && i < count) lengths[i] = found;
 }
-
-#define KERNEL(NAME, T) \
-    ENTRY NAME(SELECTED(T)) { \
-        select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values); \
-    }
-KERNEL(select_8, i64)
-KERNEL(select_4, int)
 
 // Lengths of some rows.
 ENTRY lengths_of(In<i64> start, In<i64> rows, int count, Out<int> lengths) {

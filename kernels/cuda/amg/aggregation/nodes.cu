@@ -41,13 +41,16 @@ struct Rows {
     }
 };
 
+#define NODES \
+    In<long long> start, In<int> columns, In<double> values, In<int> node, int nodes, int below, int size, \
+    In<double> scale, double least
+
 // Strong couplings of each node: how many (FILL false), or their columns and values. flags[0] becomes 1 where some stand behind
 // larger ones. 12 bytes an entry, 4 and 8 of its column, in each of both passes.
-template <int G, bool FILL>
-DEVICE void strong(
-    const Rows& rows, int nodes, int below, int size, const double* scale, double least, long long* lengths, u64* flags,
-    const long long* out_start, int* out_columns, double* out_values
+EACH(G, 8, 32) EACH(FILL, 0, 1) ENTRY __launch_bounds__(THREADS) strong_##G##_##FILL(
+    NODES, Out<long long> lengths, u64* flags, In<long long> out_start, Out<int> out_columns, Out<double> out_values
 ) {
+    const Rows rows{start, columns, values, node};
     const Group<G> group;
     const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
     const bool there = i < nodes;
@@ -101,11 +104,10 @@ constexpr int OF_LANE = 9;   // squares of a lane in shared memory
 // may stand follows from the entries before it. A group makes squares of some nodes' entries together, and a lane adds up those
 // of a node in the order of the host's loop. flags[0] becomes 1 where rows are not so; then nothing of all this is right.
 // 12 bytes an entry, 12 more of its column, and 12 a coupling.
-template <int G>
-DEVICE void strong_full(
-    const Rows& rows, int nodes, int below, int size, const double* scale, double least, long long* lengths, u64* flags,
-    int* room_columns, double* room_values
+EACH(G, 8, 32) ENTRY __launch_bounds__(THREADS) full_strong_##G(
+    NODES, Out<long long> lengths, u64* flags, Out<int> room_columns, Out<double> room_values
 ) {
+    const Rows rows{start, columns, values, node};
     __shared__ double squares[THREADS / G][OF_LANE * G];
     const Group<G> group;
     double* const square = squares[threadIdx.x / G];
@@ -170,34 +172,3 @@ ENTRY __launch_bounds__(THREADS) move_strong(
         out_values[k] = room_values[from + k];
     }
 }
-
-#define NODES \
-    In<long long> start, In<int> columns, In<double> values, In<int> node, int nodes, int below, int size, \
-    In<double> scale, double least
-
-#define KERNELS(G)                                                                                                      \
-    ENTRY __launch_bounds__(THREADS) count_strong_##G(NODES, Out<long long> lengths, u64* flags) {                      \
-        strong<G, false>(                                                                                               \
-            Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, nullptr, nullptr,     \
-            nullptr                                                                                                     \
-        );                                                                                                              \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) full_strong_##G(                                                                   \
-        NODES, Out<long long> lengths, u64* flags, Out<int> room_columns, Out<double> room_values                       \
-    ) {                                                                                                                 \
-        strong_full<G>(                                                                                                 \
-            Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, room_columns,         \
-            room_values                                                                                                 \
-        );                                                                                                              \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) fill_strong_##G(                                                                   \
-        NODES, In<long long> out_start, Out<int> out_columns, Out<double> out_values                                    \
-    ) {                                                                                                                 \
-        strong<G, true>(                                                                                                \
-            Rows{start, columns, values, node}, nodes, below, size, scale, least, nullptr, nullptr, out_start,          \
-            out_columns, out_values                                                                                     \
-        );                                                                                                              \
-    }
-
-KERNELS(8)
-KERNELS(32)

@@ -5,7 +5,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import for_each
+from dsolver.kernels.cuda.launch.loader import NOTHING, for_each
 from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.products.mirrors import ascending
 from dsolver.kernels.cuda.sparse.starts import add_up, unfilled, without_rows
@@ -32,11 +32,12 @@ def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, count
     if size * size <= OF_LANE * lanes and (found := _of_full_blocks(a, own, size, lanes, rows)):
         return found
     start, known = cupy.empty(own + 1, dtype=np.int64), counters(2)
-    for_each(FILE, f"count_strong_{lanes}", own, *rows, start[1:], known[1:], lanes=lanes)
+    nothing = (NOTHING,) * 3
+    for_each(FILE, f"strong_{lanes}_0", own, *rows, start[1:], known[1:], *nothing, lanes=lanes)
     add_up(start, known)
     entries, late = map(int, read_back(known))
     out = unfilled(start, entries)
-    for_each(FILE, f"fill_strong_{lanes}", own, *rows, *out, lanes=lanes)
+    for_each(FILE, f"strong_{lanes}_1", own, *rows, *nothing[:2], *out, lanes=lanes)
     return ascending(out, count) if late else out
 
 

@@ -61,11 +61,12 @@ struct Node {
     }
 };
 
+#define GRAPH In<long long> start, In<int> columns
+
 // Words of nodes without an aggregate that have enough such neighbors, and which nodes have none.
-template <int G>
-DEVICE void second(
-    const long long* start, const int* columns, int nodes, int below, const double* found, const long long* origin,
-    u64 salt, double* own, unsigned char* open
+EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) second_##G(
+    GRAPH, int nodes, int below, In<double> found, In<long long> origin, u64 salt, Out<double> own,
+    Out<unsigned char> open
 ) {
     const Node<G> node(start, nodes);
     const bool alone = node.there && found[below + node.i] < 0.0;
@@ -82,10 +83,8 @@ DEVICE void second(
 // A round is over where the one before it left no node undecided.
 DEVICE bool over(const u64* left, int round) { return round > 0 && left[round - 1] == 0; }
 
-template <int G>
-DEVICE void around(
-    const long long* start, const int* columns, int nodes, int below, const double* values, const unsigned char* open,
-    const u64* left, int round, double* out
+EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) around_##G(
+    GRAPH, int nodes, int below, In<double> values, In<unsigned char> open, In<u64> left, int round, Out<double> out
 ) {
     if (over(left, round)) return;
     const Node<G> node(start, nodes);
@@ -94,10 +93,9 @@ DEVICE void around(
 }
 
 // The states of nodes after a round, which may be written in place, and how many are undecided.
-template <int G>
-DEVICE void decide(
-    const long long* start, const int* columns, int nodes, int below, const double* near, const unsigned char* open,
-    u64* left, int round, const double* own, double* out
+EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) decide_##G(
+    GRAPH, int nodes, int below, In<double> near, In<unsigned char> open, u64* left, int round, const double* own,
+    double* out
 ) {
     if (over(left, round)) return;
     const Node<G> node(start, nodes);
@@ -115,10 +113,9 @@ DEVICE void decide(
 }
 
 // The root that each node is, or has for a neighbor, or had before.
-template <int G>
-DEVICE void join(
-    const long long* start, const int* columns, int nodes, int below, const double* states, const long long* numbers,
-    const unsigned char* open, const double* before, double* out
+EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) join_##G(
+    GRAPH, int nodes, int below, In<double> states, In<long long> numbers, In<unsigned char> open, In<double> before,
+    Out<double> out
 ) {
     const Node<G> node(start, nodes);
     const double earlier = node.there && before != nullptr ? before[node.i] : -1.0;
@@ -136,10 +133,8 @@ DEVICE void join(
 }
 
 // The leader of each node: its own, or that of the neighbor that it is coupled to most, the first one of several.
-template <int G>
-DEVICE void stray(
-    const long long* start, const int* columns, const double* values, int nodes, int below, const double* found,
-    long long* out
+EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) stray_##G(
+    GRAPH, In<double> values, int nodes, int below, In<double> found, Out<long long> out
 ) {
     const Node<G> node(start, nodes);
     const double own = node.there ? found[below + node.i] : 0.0;
@@ -177,40 +172,3 @@ ENTRY __launch_bounds__(THREADS) mark_roots(
     const unsigned all = __ballot_sync(ALL, there && (led[i] < first || led[i] >= first + nodes));
     if (threadIdx.x % WARP == 0 && all) atomicAdd(outside, static_cast<u64>(__popc(all)));
 }
-
-#define GRAPH In<long long> start, In<int> columns
-
-#define KERNELS(G)                                                                                                      \
-    ENTRY __launch_bounds__(THREADS) second_##G(                                                                        \
-        GRAPH, int nodes, int below, In<double> found, In<long long> origin, u64 salt, Out<double> own,                 \
-        Out<unsigned char> open                                                                                         \
-    ) {                                                                                                                 \
-        second<G>(start, columns, nodes, below, found, origin, salt, own, open);                                        \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) around_##G(                                                                        \
-        GRAPH, int nodes, int below, In<double> values, In<unsigned char> open, In<u64> left, int round,                \
-        Out<double> out                                                                                                 \
-    ) {                                                                                                                 \
-        around<G>(start, columns, nodes, below, values, open, left, round, out);                                        \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) decide_##G(                                                                        \
-        GRAPH, int nodes, int below, In<double> near, In<unsigned char> open, u64* left, int round, const double* own,  \
-        double* out                                                                                                     \
-    ) {                                                                                                                 \
-        decide<G>(start, columns, nodes, below, near, open, left, round, own, out);                                     \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) join_##G(                                                                          \
-        GRAPH, int nodes, int below, In<double> states, In<long long> numbers, In<unsigned char> open,                  \
-        In<double> before, Out<double> out                                                                              \
-    ) {                                                                                                                 \
-        join<G>(start, columns, nodes, below, states, numbers, open, before, out);                                      \
-    }                                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) stray_##G(                                                                         \
-        GRAPH, In<double> values, int nodes, int below, In<double> found, Out<long long> out                            \
-    ) {                                                                                                                 \
-        stray<G>(start, columns, values, nodes, below, found, out);                                                     \
-    }
-
-KERNELS(1)
-KERNELS(4)
-KERNELS(16)

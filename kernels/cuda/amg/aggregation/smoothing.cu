@@ -14,24 +14,15 @@ DEVICE double entry(bool own, double value, double center, double damping, doubl
 }
 
 // Values of I - w D^-1 A, G lanes a row: 20 bytes an entry.
-template <int G>
-DEVICE void smooth_all(CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out) {
+EACH(G, 2, 16) ENTRY __launch_bounds__(THREADS) smooth_all_##G(
+    CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out
+) {
     const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
     if (i >= rows) return;
     const double factor = damping[i], center = diagonal[i];
     for (long long k = start[i] + threadIdx.x % G; k < start[i + 1]; k += G)
         out[k] = entry(columns[k] == below + i, values[k], center, factor, 0.0);
 }
-
-#define SMOOTH_ALL(G)                                                                                                   \
-    ENTRY __launch_bounds__(THREADS) smooth_all_##G(                                                                    \
-        CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out                              \
-    ) {                                                                                                                 \
-        smooth_all<G>(start, columns, values, rows, below, damping, diagonal, out);                                     \
-    }
-
-SMOOTH_ALL(2)
-SMOOTH_ALL(16)
 
 // Which entries are of the diagonal or of a graph: a thread a row, whose columns ascend in both.
 ENTRY __launch_bounds__(THREADS) keep_entries(

@@ -6,8 +6,9 @@
 
 // Everything, where the sums of mixed entries tell of mirror images. Instructions take the time, so an entry has few: what few
 // matrices have in their rows is only noticed, and if a block has noticed anything it goes through its rows once more.
-template <int T>
-DEVICE void glance(Rows a, double canceled, Firsts& firsts, int* out) {
+EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) {
+    const Rows a{start, columns, values, rows, entries};
+    Firsts& firsts = *out;
     constexpr int FLIGHT = 4, PARTS = T == 1 ? 2 : 1;   // of a row's two shares, that a thread adds up
     Mixed mixed = {};
     Sum shares[PARTS] = {};
@@ -69,18 +70,5 @@ DEVICE void glance(Rows a, double canceled, Firsts& firsts, int* out) {
             },
             [&](long long) { ++found.pointers; });
     }
-    report(found, out + static_cast<long long>(blockIdx.x) * WORDS);
+    report(found, reinterpret_cast<int*>(out + 1) + static_cast<long long>(blockIdx.x) * WORDS);
 }
-
-// out: `Firsts`, and behind it what each block has found.
-#define GLANCE(T)                                                                                                 \
-    ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) { \
-        glance<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));      \
-    }
-
-GLANCE(1)
-GLANCE(2)
-GLANCE(4)
-GLANCE(8)
-GLANCE(16)
-GLANCE(32)

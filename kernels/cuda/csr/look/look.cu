@@ -18,8 +18,9 @@ DEVICE void look_for_mirror(Found& found, const Rows& a, const Entry& entry) {
 }
 
 // Everything, with mirror images that are searched.
-template <int T>
-DEVICE void look(Rows a, double canceled, Firsts& firsts, int* out) {
+EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {
+    const Rows a{start, columns, values, rows, entries};
+    Firsts& firsts = *out;
     Found found = {};
     found.least = LARGEST;
     if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;
@@ -38,21 +39,8 @@ DEVICE void look(Rows a, double canceled, Firsts& firsts, int* out) {
             found.dominance.add(share(sums, 1));
         },
         [&](long long) { ++found.pointers; });
-    report(found, out + static_cast<long long>(blockIdx.x) * WORDS);
+    report(found, reinterpret_cast<int*>(out + 1) + static_cast<long long>(blockIdx.x) * WORDS);
 }
-
-// out: `Firsts`, and behind it what each block has found.
-#define LOOK(T)                                                                                                   \
-    ENTRY __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {                        \
-        look<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));        \
-    }
-
-LOOK(1)
-LOOK(2)
-LOOK(4)
-LOOK(8)
-LOOK(16)
-LOOK(32)
 
 // -- what few matrices need: rows are in canonical form ----------------------------------------------------------------------
 

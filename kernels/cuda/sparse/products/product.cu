@@ -166,11 +166,12 @@ DEVICE int columns_of(
 }
 
 // counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; longer rows are passed on.
-template <int G>
-DEVICE void count_rows(
-    const Stage& stage, In<long long> a_start, In<int> a_columns, const RightRows& b, int bits, int most,
-    long long longest, Out<long long> counts
+EACH(G, 4, 8, 16, 32) ENTRY count_##G(
+    STAGE, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest,
+    Out<long long> counts
 ) {
+    const Stage stage = THIS_STAGE;
+    const RightRows b RIGHT_ROWS;
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
     const Table table{reinterpret_cast<int*>(memory) + (threadIdx.x / G << bits), nullptr, bits};
@@ -318,38 +319,27 @@ ENTRY move_rows(
 
 #define LEFT In<long long> a_start, In<int> a_columns, In<double> a_values
 
-#define KERNELS(G)                                                                                                       \
-    ENTRY count_##G(                                                                                                     \
-        STAGE, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest,                   \
-        Out<long long> counts                                                                                            \
-    ) {                                                                                                                  \
-        const RightRows b RIGHT_ROWS;                                                                                    \
-        count_rows<G>(THIS_STAGE, a_start, a_columns, b, bits, most, longest, counts);                                   \
-    }                                                                                                                    \
-    ENTRY fill_##G(                                                                                                      \
-        STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending,                   \
-        In<long long> start, Out<int> columns, Out<double> values                                                        \
-    ) {                                                                                                                  \
-        const RightRows b RIGHT_ROWS;                                                                                    \
-        fill_rows<G, true>(                                                                                              \
-            THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, start,           \
-            Rooms{0, 0, 0, 0}, EVERY, nullptr, columns, values                                                           \
-        );                                                                                                               \
-    }                                                                                                                    \
-    ENTRY make_##G(                                                                                                      \
-        STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, ROOMS,            \
-        int diagonal, Out<long long> counts, Out<int> columns, Out<double> values                                        \
-    ) {                                                                                                                  \
-        const RightRows b RIGHT_ROWS;                                                                                    \
-        fill_rows<G, false>(                                                                                             \
-            THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, nullptr,         \
-            THESE_ROOMS, diagonal, counts, columns, values                                                               \
-        );                                                                                                               \
-    }
-KERNELS(4)
-KERNELS(8)
-KERNELS(16)
-KERNELS(32)
+EACH(G, 4, 8, 16, 32) ENTRY fill_##G(
+    STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, In<long long> start,
+    Out<int> columns, Out<double> values
+) {
+    const RightRows b RIGHT_ROWS;
+    fill_rows<G, true>(
+        THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, start,
+        Rooms{0, 0, 0, 0}, EVERY, nullptr, columns, values
+    );
+}
+
+EACH(G, 4, 8, 16, 32) ENTRY make_##G(
+    STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, ROOMS, int diagonal,
+    Out<long long> counts, Out<int> columns, Out<double> values
+) {
+    const RightRows b RIGHT_ROWS;
+    fill_rows<G, false>(
+        THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, nullptr, THESE_ROOMS,
+        diagonal, counts, columns, values
+    );
+}
 
 // Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
 ENTRY add_sorted(In<long long> begin, long long sums, In<long long> order, In<double> products, Out<double> out) {

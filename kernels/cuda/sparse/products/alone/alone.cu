@@ -11,6 +11,7 @@
 
 constexpr int BATCH = 4;   // entries of a row of B that are requested together
 constexpr unsigned FULL = 0xffffffffu;
+constexpr bool alone = false, staged = true;   // whether lanes read entries of A for each other
 
 // An entry of A.
 struct alignas(16) Entry {
@@ -88,33 +89,22 @@ DEVICE void add_rows(Sums& sums, const Staged<Entry>& staged, long long i, int r
 
 // Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Tables have
 // 1 << bits slots, more than `most`.
-template <bool STAGED>
-DEVICE void make(
-    const Stage& stage, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values
+EACH(READ, alone, staged) ENTRY make_##READ(
+    STAGE, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values
 ) {
+    const Stage stage = THIS_STAGE;
     extern __shared__ __align__(16) char memory[];
-    const int bytes = bytes_of_sums(bits, most), all = bytes + STAGED * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
+    const int bytes = bytes_of_sums(bits, most), all = bytes + READ * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
     char* const own = memory + threadIdx.x / WARP * all;
     Sums sums(own, bits, most);
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Staged<Entry> staged{reinterpret_cast<Entry*>(own + bytes)};
-    bool passed = i < stage.rows && a_start[i + 1] - a_start[i] > LONGEST;
-    const long long mine = passed ? stage.rows : i;
-    add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
+    const Staged<Entry> entries{reinterpret_cast<Entry*>(own + bytes)};
+    bool left = i < stage.rows && a_start[i + 1] - a_start[i] > LONGEST;
+    const long long mine = left ? stage.rows : i;
+    add_rows<READ>(sums, entries, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
     if (i >= stage.rows) return;
-    passed = passed || sums.count > most;
-    counts[i] = passed ? 0 : sums.count;
-    if (passed) stage.pass_on(static_cast<int>(i));
+    left = left || sums.count > most;
+    counts[i] = left ? 0 : sums.count;
+    if (left) stage.pass_on(static_cast<int>(i));
     else sums.store(columns + i * most, values + i * most);
 }
-
-#define KERNELS(NAME, STAGED)                                                                                            \
-    ENTRY make_##NAME(                                                                                                   \
-        STAGE, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values                  \
-    ) {                                                                                                                  \
-        make<STAGED>(                                                                                                    \
-            THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, counts, columns, values  \
-        );                                                                                                               \
-    }
-KERNELS(alone, false)
-KERNELS(staged, true)

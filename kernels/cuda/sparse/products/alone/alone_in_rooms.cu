@@ -45,11 +45,12 @@ struct Held {
 
 // Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Of row i the
 // columns from `diagonal` + i on. Tables have 1 << bits slots, more than `most`.
-template <int ROOM>
-DEVICE void make(
-    const Stage& stage, In<long long> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
-    In<double> b_values, int bits, int most, int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
+EACH(ROOM, 8, 12, 16, 20, 24) ENTRY make_##ROOM(
+    STAGE, In<long long> a_start, In<int> a_columns, In<double> a_values, RIGHT, In<double> b_values, int bits, int most,
+    int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
 ) {
+    const Stage stage = THIS_STAGE;
+    const RightRows b RIGHT_ROWS;
     extern __shared__ __align__(16) char memory[];
     Sums sums(memory + threadIdx.x / WARP * bytes_of_sums(bits, most), bits, most);
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -83,19 +84,3 @@ DEVICE void make(
     if (sums.count > most) stage.pass_on(static_cast<int>(i));
     else sums.store(columns + i * most, values + i * most);
 }
-
-#define KERNEL(ROOM)                                                                                                     \
-    ENTRY make_##ROOM(                                                                                                   \
-        STAGE, In<long long> a_start, In<int> a_columns, In<double> a_values, RIGHT, In<double> b_values, int bits,      \
-        int most, int diagonal, Out<long long> counts, Out<int> columns, Out<double> values                              \
-    ) {                                                                                                                  \
-        const RightRows b RIGHT_ROWS;                                                                                    \
-        make<ROOM>(                                                                                                      \
-            THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, diagonal, counts, columns, values         \
-        );                                                                                                               \
-    }
-KERNEL(8)
-KERNEL(12)
-KERNEL(16)
-KERNEL(20)
-KERNEL(24)
