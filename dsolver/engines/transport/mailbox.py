@@ -20,10 +20,10 @@ import numpy as np
 from dsolver.engines.transport.connections import Connections, received, sent
 from dsolver.engines.transport.messages import Delivered, Known, Outgoing, PeerMessages
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress
+from dsolver.kernels.cuda.peer.moves import move
 
 ALIGNMENT: Final = 256  # bytes, of a multiple of which each array begins
 SMALLEST: Final = 1 << 16  # bytes of an outbox, at least
-_ON_DEVICE: Final = 3  # cudaMemcpyDeviceToDevice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,18 +77,17 @@ class Mailbox:
         self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known = None
     ) -> Delivered:
         """As of `Transport.deliver`; peers: the messages by peer. Frames are under way while arrays are copied."""
-        sending, copies = [], []
+        sending: list[Any] = []
+        leaving: list[tuple[Any, int]] = []
         for peer, messages in peers.items():
             parts = [cupy.ascontiguousarray(part) for part in messages.parts(outgoing)]
-            places = _places(parts)
             before = self._own[peer].turn()
-            box = self._roomy(peer, before, places[-1])
-            copies.append((parts, places, self._arena.local(box.address)))
+            box = self._roomy(peer, before, _places(parts)[-1])
+            leaving += zip(parts, _addresses(parts, self._arena.local(box.address)), strict=True)
             if known is None or box is not before:
                 lengths = messages.lengths(outgoing, kinds).tobytes() if known is None else b""
                 sending.append(self._connections.send(peer, [memoryview(box.packed() + lengths)]))
-        for parts, places, base in copies:
-            _copy(parts, places, base, out=True)
+        move(leaving)
         self._meet()
         found = self._fetched(peers, kinds, known)
         sent(sending)
@@ -111,12 +110,14 @@ class Mailbox:
             if known is None:
                 rooms[peer] = peers[peer].rooms(cupy, np.frombuffer(frame[Outbox.BYTES :], dtype="<i8"), kinds)
         found: Delivered = {}
+        coming: list[tuple[Any, int]] = []
         for peer, room in rooms.items():
             if parts := _items(room):
                 there = boxes[peer]
                 assert there is not None
-                _copy(parts, _places(parts), self._arena.remote(peer, there.address), out=False)
+                coming += zip(parts, _addresses(parts, self._arena.remote(peer, there.address)), strict=True)
             found |= room
+        move(coming, back=True)
         return found
 
     def _roomy(self, peer: int, box: Outbox | None, size: int) -> Outbox:
@@ -145,9 +146,6 @@ def _places(parts: Sequence[Any]) -> list[int]:
     return list(accumulate((-(-part.nbytes // ALIGNMENT) * ALIGNMENT for part in parts), initial=0))
 
 
-def _copy(parts: Sequence[Any], places: Sequence[int], base: int, *, out: bool) -> None:
-    """Copy arrays to their places behind an address, or from there, on the current stream."""
-    stream = cupy.cuda.get_current_stream().ptr
-    for part, place in zip(parts, places[:-1], strict=True):
-        ends = (base + place, part.data.ptr) if out else (part.data.ptr, base + place)
-        cupy.cuda.runtime.memcpyAsync(*ends, part.nbytes, _ON_DEVICE, stream)
+def _addresses(parts: Sequence[Any], base: int) -> list[int]:
+    """The addresses of arrays that lie one after the other behind another one."""
+    return [base + place for place in _places(parts)[:-1]]

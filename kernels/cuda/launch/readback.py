@@ -9,7 +9,7 @@ stores what is there: one for the finest level runs as long as that takes.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _ALIGNMENT: Final = 8
 LARGEST: Final = 1 << 17  # bytes that page-locked memory is kept for
 ROOM: Final = 1 << 18  # bytes that are set to zero at once
+CLOSE: Final = 1 << 10  # bytes of zeros between numbers that one copy brings, fewer than that; copies take as long
 MOST_ZEROS: Final = 1 << 14  # bytes of an array of zeros that is a part of them, at most
 VECTOR: Final = 256  # bytes, of a multiple of which a vector begins
 
@@ -103,23 +104,53 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
         memory = cupy.cuda.alloc_pinned_memory(LARGEST)
         _room.pinned = np.frombuffer(memory, np.uint8, LARGEST), memory.ptr
     (pinned, address), stream = _room.pinned, cupy.cuda.get_current_stream()
-    asked, end = [], 0
-    for array in (numbers, *(each.numbers for each in _room.asked if each.stream == stream.ptr)):
-        first, end = end, end + -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-        if end > LARGEST:
-            break
-        cupy.cuda.runtime.memcpyAsync(address + first, array.data.ptr, array.nbytes, _TO_HOST, stream.ptr)
-        asked.append((first, array))
-    answered, _room.asked = _room.asked, []
+    others = [each for each in _room.asked if each.stream == stream.ptr]
+    asked = _copied((numbers, *(each.numbers for each in others)), address, stream.ptr)
+    _room.asked = []
     if _room.brief or (long_wait and _room.deferred):
         _run_deferred(stream, long_wait=long_wait)
     else:
         stream.synchronize()
     known: npt.NDArray[Any]
     known, *rest = (pinned[at : at + array.nbytes].view(array.dtype).reshape(array.shape).copy() for at, array in asked)
-    for each, found in zip((one for one in answered if one.stream == stream.ptr), rest, strict=False):
+    for each, found in zip(others, rest, strict=False):
         each.known = found
     return known
+
+
+def _copied(arrays: Sequence[Array], address: int, stream: int) -> list[tuple[int, Array]]:
+    """The first of some arrays, and the others for which there is room, on their way to an address of the host.
+
+    Those that are parts of the same zeros, close to each other, come in one copy.
+
+    Returns:
+        each with the bytes before it there.
+    """
+    room = LARGEST
+    taken: list[Array] = []
+    for array in arrays:
+        room -= array.nbytes + CLOSE * bool(taken)
+        if room < 0:
+            break
+        taken.append(array)
+    places: dict[int, int] = {}
+    spans: list[list[Any]] = []  # memory, its first byte and the one behind the last, bytes before it there
+    end = 0
+    for array in sorted(taken, key=_address):
+        begin, memory = _address(array), array.data.mem
+        if not (spans and spans[-1][0] is memory and begin - spans[-1][2] < CLOSE):
+            end = -(-end // _ALIGNMENT) * _ALIGNMENT
+            spans.append([memory, begin, begin, end])
+        places[id(array)] = spans[-1][3] + begin - spans[-1][1]
+        spans[-1][2] = max(spans[-1][2], begin + array.nbytes)
+        end = spans[-1][3] + spans[-1][2] - spans[-1][1]
+    for _, begin, last, place in spans:
+        cupy.cuda.runtime.memcpyAsync(address + place, begin, last - begin, _TO_HOST, stream)
+    return [(places[id(array)], array) for array in taken]
+
+
+def _address(array: Array) -> int:
+    return int(array.data.ptr)
 
 
 class Asked:

@@ -64,3 +64,30 @@ def test_kernels_of_what_is_done_meanwhile_are_not_waited_for(monkeypatch: pytes
         assert not waits
         readback.read_back(cupy.arange(2), long_wait=True)  # nothing is left to do
         assert len(waits) == 1
+
+
+def test_numbers_that_are_asked_for_come_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of kernels' counters, in whatever order; others, and those far off, come in copies of their own."""
+    import cupy
+    from cupy.cuda import runtime
+
+    from dsolver.kernels.cuda.launch import readback
+
+    copies: list[int] = []
+    copy = runtime.memcpyAsync
+
+    def counted(to: int, source: int, size: int, *others: Any) -> None:
+        copies.append(size)
+        copy(to, source, size, *others)
+
+    monkeypatch.setattr(runtime, "memcpyAsync", counted)
+    several = [readback.counters(size) for size in (2, 1, 3)]
+    far = readback.zeros(2 * readback.CLOSE, "uint8")
+    last = readback.counters(1)
+    for number, values in enumerate((*several, last)):
+        values[:] = cupy.arange(len(values)) + 10 * number
+    asked = [readback.Asked(values) for values in (several[2], cupy.arange(5), several[0], last)]
+    assert readback.read_back(several[1]).tolist() == [10]
+    assert [found().tolist() for found in asked] == [[20, 21, 22], [0, 1, 2, 3, 4], [0, 1], [30]]
+    assert sorted(copies) == [8, 40, 48]
+    assert not far.any()
