@@ -190,9 +190,9 @@ class Solver:
                 multigrid stays what it is, and A alone is made, in about a fifth of the time; iterations grow as A
                 moves away from the matrix of M. With float64 levels both are in memory. By default, "auto", M="auto"
                 finds out which costs less: M stays until iterations beyond those of its own matrix add up to a set-up
-                (`dsolver.multigrid.renewal`), and where its choice for a matrix was slow, it begins with the algebraic
-                multigrid that followed; with any other M it is None. Where M cannot stay, as unknowns are stored
-                in another order, other regions are closed, or A is not symmetric, it is made anew.
+                (`dsolver.multigrid.renewal`); with any other M it is None. Where M cannot stay, as unknowns are stored
+                in another order, other regions are closed, or A is not symmetric, it is made anew. But with None, a
+                matrix begins with the M or the method that has followed one that was slow, or failed, before.
                 "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
                 interpolation, and makes coarse matrices, smoothers and the coarsest inverse of the new values, in about
                 a third of the time for a matrix, and half for a grid. A has to have entries in the same places; else,
@@ -216,10 +216,10 @@ class Solver:
             _check_kind(with_values, self.problem)
             self._session.take_values(with_values)
             return
-        plan = self._session.planned(self._other(problem, changes), anew=reuse is None)
+        plan = self._session.planned(self._other(problem, changes))
         _check_structure(plan.given, self.problem)
         keep = reuse == "preconditioner" or (reuse == "auto" and self._session.may_keep())
-        self._session.update(plan, reuse=reuse == "interpolation", keep=keep)
+        self._session.update(plan, reuse=reuse == "interpolation", keep=keep, anew=reuse is None)
 
     def _other(self, problem: Problem | Any | None, changes: Mapping[str, Any]) -> Problem:
         """A problem in place of this one, with changes as of `update`."""

@@ -22,7 +22,7 @@ class Renewal:
     """
 
     kept: bool = False
-    _rate: float | None = None  # iterations for each power of ten, with M of this very matrix
+    rate: float | None = None  # iterations for each power of ten, with M of this very matrix
     _beyond: float = 0.0
 
     def solved(self, residuals: Sequence[float], *, converged: bool) -> None:
@@ -33,15 +33,15 @@ class Renewal:
         done, fall = len(residuals) - 1, _powers(residuals)
         if fall < LITTLE:
             return
-        if self._rate is None:
-            self._rate = done / fall
+        if self.rate is None:
+            self.rate = done / fall
         else:
-            self._beyond = max(0.0, self._beyond + done - TOLERATED - self._rate * fall)
+            self._beyond = max(0.0, self._beyond + done - TOLERATED - self.rate * fall)
 
     @property
     def due(self) -> bool:
         """Whether M is to be set up anew for the next matrix; so it is where nothing is known of it yet."""
-        return self._rate is None or self._beyond >= WORTH
+        return self.rate is None or self._beyond >= WORTH
 
 
 def _powers(residuals: Sequence[float]) -> float:

@@ -57,12 +57,17 @@ class Alternative:
     method: str | None = None  # the other method; None for the one that it has
 
 
-def alternative_to(
-    taken: Preconditioner, problem: Problem, method: str, anew: Preconditioner | None = None
-) -> Alternative | None:
-    """A preconditioner that may replace the chosen one, or None; anew: M of this matrix, where M is of an older one."""
-    if anew is not None:
-        return Alternative(taken="M of an earlier matrix", name="a new one", m=anew, further=FURTHER["kept"])
+def new_one(m: Preconditioner, rate: float, part: float) -> Alternative:
+    """M of this matrix, where M is of an older one.
+
+    rate: iterations for each power of ten that one of its own matrix takes; part: of ‖b‖ that may be left.
+    """
+    further = FURTHER["kept"] + math.ceil(-rate * math.log10(part) if 0.0 < part < 1.0 else 0.0)
+    return Alternative(taken="M of an earlier matrix", name="a new one", m=m, further=further)
+
+
+def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
+    """A preconditioner that may replace the chosen one, or None."""
     if METHODS[method].symmetric and method not in (*DEFINITE, FOR_COMPLEX_SYMMETRIC):  # MINRES, where A is indefinite
         return None
     if isinstance(taken, Multigrid):

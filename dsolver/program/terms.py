@@ -6,7 +6,7 @@ from dsolver.distributed.nullspace import Inconsistency
 from dsolver.krylov.control.control import Control
 from dsolver.krylov.control.giving_up import STAGNATION
 from dsolver.krylov.control.supersteps import Pace
-from dsolver.preconditioners.alternatives import alternative_to
+from dsolver.preconditioners.alternatives import alternative_to, new_one
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.program.spec import SolveSpec
 
@@ -39,7 +39,8 @@ class Terms:
     maxiter: int
     interruptible: bool  # whether the solve pauses after each iteration, for a callback that may stop it there
     replaceable: bool  # whether another preconditioner may take the place of the one that "auto" has chosen
-    kept: Preconditioner | None = None  # M as it is set up anew, where it is that of an earlier matrix; else None
+    # where M is of an earlier matrix, iterations that it took there for each power of ten; else None.
+    kept: float | None = None
     patience: int | None = None  # as of `Control`, where M has taken the place of a slow one
     closely: bool  # whether each superstep is looked at, for iterates that are saved or iterations that are measured
 
@@ -50,9 +51,13 @@ class Terms:
         residual may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
         """
         can, traits = spec.preconditioner.can, spec.traits
-        other = alternative_to(begun.chosen, spec.problem, spec.method, self.kept) if self.replaceable else None
+        limit, other = limit_of(self.rtol, self.atol, begun.b_norm), None
+        if self.replaceable and self.kept is not None:
+            other = new_one(begun.chosen, self.kept, limit / (begun.b_norm or 1.0))
+        elif self.replaceable:
+            other = alternative_to(begun.chosen, spec.problem, spec.method)
         return Control(
-            limit=limit_of(self.rtol, self.atol, begun.b_norm),
+            limit=limit,
             b_norm=begun.b_norm,
             maxiter=self.maxiter,
             at_zero=begun.x_norm == 0.0,

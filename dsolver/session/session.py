@@ -14,7 +14,7 @@ from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.chunks.plan import cut_like
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.preconditioners import Algebraic, Preconditioner
+from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.alternatives import Alternative
 from dsolver.preconditioners.rent import Rent
 from dsolver.problems import Problem
@@ -44,7 +44,7 @@ class Session:
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
         factored: why M has become factors of the matrix; "" where it has not.
         rent: the cost of solves without these.
-        slow: kinds of M that were slow for a matrix and made room for another one.
+        learnt: M and the method that solves have put in place of those chosen, where they served: see `update`.
         reserve: factors, where M has taken the place of a slow one and may be slow, too; else None.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
@@ -68,7 +68,7 @@ class Session:
         self.unnamed = client.scheduler.address if client and setup.client is None else ""
         self.refused = self.factored = ""
         self.reserve: Alternative | None = None
-        self.rent, self.slow = Rent(), set[type[Preconditioner]]()
+        self.rent, self.learnt = Rent(), dict[str, Any]()
         runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         if runtime.device != likely:  # other preconditioners suit it
             self.first = setup.wishes(problem, runtime.device)
@@ -84,6 +84,7 @@ class Session:
         self.lost, self.lift = 0.0, 0
         try:
             self.system.plan_first(self.first, problem)
+            self._choice = _choice(self.system.plan)
             self.system.launch(self.feed.begin_set_up)
         except BaseException as error:
             self.feed.end_set_up("failed", f"{type(error).__name__}: {error}")
@@ -203,32 +204,27 @@ class Session:
 
     # -- other systems -------------------------------------------------------------------------------------------------
 
-    def planned(self, problem: Problem, *, anew: bool = True) -> Plan:
-        """The plan for another problem, in as many chunks as the one set up. InputError as of `in_use` and `Setup`.
-
-        `anew`: whether "auto" is to begin with its choice, too, where that was slow and algebraic multigrid followed.
-        """
+    def planned(self, problem: Problem) -> Plan:
+        """The plan for another problem, in as many chunks as the one set up. InputError as of `in_use` and `Setup`."""
         same = problem is self.given
         if isinstance(problem, MatrixProblem) and isinstance(self.given, MatrixProblem):
             problem = cut_like(problem, self.given)
         wishes = self.first if same else self.setup.wishes(problem, self.runtime.device)
         wishes = replace(wishes, precond_dtype=self.wishes.precond_dtype)
-        if not anew and wishes.free and type(wishes.m) in self.slow and isinstance(self.wishes.m, Algebraic):
-            wishes = replace(wishes, m=self.wishes.m)
         return self.used(lambda: self.system.planned(wishes, self.system.cut(wishes, problem, len(self.partition))))
 
     def may_keep(self) -> bool:
         """Whether "auto" leaves M what it is for the next matrix, by what solves have told."""
-        stays = self.first.free and self.wishes.m is self.first.m and not self.refused
-        return stays and not self.system.renewal.due
+        return self.first.free and not self.refused and not self.system.renewal.due
 
-    def update(self, plan: Plan, *, reuse: bool = False, keep: bool = False) -> None:
+    def update(self, plan: Plan, *, reuse: bool = False, keep: bool = False, anew: bool = True) -> None:
         """Set up another matrix of the same structure in place of this one.
 
         Args:
             plan: for it, as of `planned`.
             reuse: whether M may keep its interpolation, and is to keep it for the next update.
             keep: whether all of M is to stay, where it can.
+            anew: whether M and the method are those chosen, though others have taken their place in solves before.
 
         Raises:
             InputError: another solve is going on, the session is closed, or a coefficient cannot be right; the old
@@ -236,11 +232,14 @@ class Session:
             DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
-        began = time.perf_counter()
+        began, choice = time.perf_counter(), _choice(plan)
+        learnt = {} if anew or choice != self._choice else self.learnt
         with self.in_use():
-            self.with_recovery(lambda: self.system.exchange(plan, reuse=reuse, keep=keep))
-            self.first = plan.wishes
-            self.refused, self.factored, self.reserve, self.rent = "", "", None, Rent()
+            taken = plan.changed(cuda=self.system.cuda, **learnt) if learnt else plan
+            self.with_recovery(lambda: self.system.exchange(taken, reuse=reuse, keep=keep))
+            self.first, self._choice, self.learnt = plan.wishes, choice, learnt
+            self.refused, self.factored, self.rent = "", "", Rent()
+            self.reserve = self.reserve if learnt else None
             self.took = time.perf_counter() - began
 
     def take_values(self, problem: Problem) -> None:
@@ -259,3 +258,8 @@ class Session:
         Where that fails, the session has what it had, and the next use sets it up anew.
         """
         self.system.precondition(self.system.plan.changed(cuda=self.system.cuda, **changes))
+
+
+def _choice(plan: Plan) -> tuple[type[Preconditioner], str]:
+    """Kind of M and method of a plan."""
+    return type(plan.wishes.m), plan.spec.method

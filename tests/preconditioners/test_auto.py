@@ -282,6 +282,22 @@ def test_what_was_slow_is_not_begun_with_for_the_next_matrix() -> None:
     assert (anew.x.tobytes(), anew.notes) == (first.x.tobytes(), first.notes), "the bits of a new Solver"
 
 
+@pytest.mark.usefixtures("_costly")
+def test_what_was_learnt_of_a_matrix_holds_for_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of one Solver: M stays where a new one needs as many iterations, and what was slow does not come back."""
+    a, b = laplacian(60, shift=0.01) @ laplacian(60, shift=0.01), RNG.standard_normal(3600)
+    with dsolver.Solver(a, device="cpu") as solver:
+        solutions = [solver.solve(b)]
+        monkeypatch.setattr(alternatives, "FURTHER", dict.fromkeys(alternatives.FURTHER, 1))
+        for factor in (1.1, 1.2, 1.3):
+            solver.update(factor * a)
+            solutions.append(solver.solve(b))
+    assert [solution.solved_by for solution in solutions] == ["cg with Algebraic()"] * 4
+    assert ["goes on" in " ".join(solution.notes) for solution in solutions] == [True, False, False, False]
+    assert solutions[1].iterations == solutions[2].iterations > 24
+    assert solutions[3].notes[0].startswith("M is that of an earlier matrix")
+
+
 def test_cheap_factors_are_made_at_once_whatever_the_matrix() -> None:
     stray = laplacian(40).tolil()
     stray[5, 800] = 0.3

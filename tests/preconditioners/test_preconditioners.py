@@ -252,7 +252,10 @@ def test_incomplete_lu_factors_end_a_solve_early() -> None:
     assert "method='gmres', or 'fcg'" in solution.status.advice
     assert dsolver.solve(problem, b, M=m, method="fcg").converged
     assert dsolver.solve(problem, b, M=m, method="gmres").converged
-    solution = dsolver.solve(problem, b, M=m)
+    with dsolver.Solver(problem, M=m) as solver:
+        solution = solver.solve(b)
+        solver.update(problem)
+        assert solver.solve(b).iterations < solution.iterations - 100, "GMRES from the beginning"
     assert solution.converged
     assert "ended as unsymmetric_m after" in solution.notes[0]
     assert "goes on with GMRES" in solution.notes[0]

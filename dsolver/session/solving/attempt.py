@@ -67,6 +67,7 @@ def attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) ->
         ]
         slowest = follower.histories[follower.slowest]
         failed = next((end for end in ends if not end.converged), Status.CONVERGED)
+        session.learnt = session.learnt if failed in (Status.CONVERGED, Status.STOPPED) else {}
         if session.system.renewal is renewal:  # with one M from beginning to end
             renewal.solved(slowest.residuals, converged=failed is Status.CONVERGED)
             if failed is Status.CONVERGED and not loads[0].begun.excess.closed:
@@ -97,7 +98,7 @@ def _terms(session: Session, options: Options, *, closely: bool) -> Terms:
         maxiter=options.iterations,
         interruptible=options.callback is not None,
         replaceable=second_attempts.replaceable(session),
-        kept=session.wishes.m if session.system.renewal.kept else None,
+        kept=session.system.renewal.rate or 0.0 if session.system.renewal.kept else None,
         patience=session.reserve and session.reserve.further,
         closely=closely,
     )

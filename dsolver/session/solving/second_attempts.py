@@ -10,8 +10,15 @@ from dsolver.krylov.control.norms import still_needed
 from dsolver.krylov.control.rounding import ATTAINABLE
 from dsolver.krylov.methods import FOR_FLOWS
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.alternatives import Alternative, alternative_to, by_gmres, factors_for, for_indefinite
+from dsolver.preconditioners import Direct, Preconditioner
+from dsolver.preconditioners.alternatives import (
+    Alternative,
+    alternative_to,
+    by_gmres,
+    factors_for,
+    for_indefinite,
+    new_one,
+)
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, History
@@ -32,8 +39,9 @@ to 1.5 times as high with float32."""
 
 
 def replaceable(session: Session) -> bool:
-    """Whether another preconditioner may take the place of the one that "auto" has chosen."""
-    return session.first.free and session.wishes.m is session.first.m and not session.refused
+    """Whether another preconditioner may take the place of M: of the one that "auto" has chosen, or of an older one."""
+    chosen = session.wishes.m is session.first.m or session.system.renewal.kept
+    return session.first.free and chosen and not session.refused
 
 
 def try_other_preconditioner(
@@ -48,8 +56,7 @@ def try_other_preconditioner(
     while slow := _ended(follower, Status.SLOW):
         history, begun = follower.histories[slow[0]], loads[slow[0]].begun
         pace, further = _pace(history, options.limit(begun.b_norm))
-        factors = session.first.method is None and not session.system.renewal.kept
-        others, reserve = _alternatives(session, begun.chosen, further, factors=factors)
+        others, reserve = _alternatives(session, begun.chosen, further, options.limit(begun.b_norm) / begun.b_norm)
         for other in others:
             if not (lacking := shortage(session, m=other.m)):
                 break
@@ -58,7 +65,7 @@ def try_other_preconditioner(
             f"residual by {pace:.3g}, so that more than {other.further} are still needed, as long as {other.name!r} "
             f"takes with its set-up: the solve goes on with "
         )
-        session.reserve = None
+        session.reserve, older = None, session.system.renewal.kept
         if lacking:
             keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {lacking}",)
         else:
@@ -69,7 +76,8 @@ def try_other_preconditioner(
                 session.refused = f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}"
                 return True
             session.reserve = reserve
-            session.slow.add(type(begun.chosen))
+            if not older:  # of a grid rows tell more; factors may cost more than a solve from a better guess
+                session.learnt = {} if session.problem.lattice or isinstance(other.m, Direct) else {"m": other.m}
         follower.resume(slow, session.reserve and session.reserve.further)
     return False
 
@@ -83,18 +91,19 @@ def _pace(history: History, limit: float) -> tuple[float, float]:
 
 
 def _alternatives(
-    session: Session, chosen: Preconditioner, further: float, *, factors: bool
+    session: Session, chosen: Preconditioner, further: float, part: float
 ) -> tuple[list[Alternative], Alternative | None]:
     """Preconditioners in place of one that is slow, the best one first, and factors for where that is slow, too.
 
-    `further`: iterations that are still needed, as far as is known. `factors`: whether there may be factors.
+    `further`: iterations that are still needed, as far as is known; part: of ‖b‖ that may be left.
     """
+    if session.system.renewal.kept:
+        return [new_one(session.wishes.m, session.system.renewal.rate or 0.0, part)], session.reserve
     if session.reserve is not None:
         return [session.reserve], None
-    anew = session.wishes.m if session.system.renewal.kept else None
-    other = alternative_to(chosen, session.problem, session.spec.method, anew) if replaceable(session) else None
+    other = alternative_to(chosen, session.problem, session.spec.method) if replaceable(session) else None
     assert other is not None  # else no solve ends as slow
-    if not factors:
+    if session.first.method is not None:
         return [other], None
     instead, reserve = factors_for(chosen, other, session.given, session.runtime.device, further)
     return [other] if instead is None else [instead, other], reserve
@@ -123,6 +132,7 @@ def try_other_method(
     history, title = follower.histories[columns[0]], session.spec.traits.title
     after, indefinite = counted(history.iterations, "iteration"), history.ended is Status.INDEFINITE
     session.precondition(m=other.m, method=other.method)
+    session.learnt |= {"m": other.m, "method": other.method} if indefinite else {"method": other.method}
     seen = f"{title} ended as {history.ended} after {after}"
     if indefinite:
         seen = f"A is symmetric, but not positive definite, as was seen after {after} of conjugate gradients"
