@@ -87,7 +87,7 @@ def estimate(
     """
     problem = as_matrix(problem) if isinstance(problem, Problem) or not is_matrix(problem) else matrix(problem)
     check_problem(problem)
-    m, chosen = chosen_for(M, problem, method, "cpu"), Order.parse(order)  # refused here
+    m, chosen = chosen_for(M, problem, method, "cpu", precond_dtype), Order.parse(order)  # refused here
     if client and workers is not None:
         raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
     _check_counts(
@@ -102,7 +102,7 @@ def estimate(
     gpu = devices.find_gpu()
     client = default_client.meant(client)
     runtime = connect(client, device=device) if workers is None else _planned_runtime(device, workers, gpu)
-    m = chosen_for(M, problem, method, runtime.device)
+    m = chosen_for(M, problem, method, runtime.device, precond_dtype)
     precond_dtype = m.precision or precond_dtype
     on_gpus, there = runtime.device == "cuda", workers is None
     check_value_type(dtype, precond_dtype, problem)

@@ -30,7 +30,9 @@ class ComplexSystem:
         return replace(worse, part=math.hypot(*lost) / math.sqrt(sum(squares)) if any(squares) else 0.0)
 
     def turn(self, b: Any) -> None:
-        """b stays: signs of complex matrices are not turned."""
+        """b = -b, where -A is solved."""
+        self._system.turn(b.re)
+        self._system.turn(b.im)
 
     def set_known(self, b: Any, x: Any) -> bool:
         """As of `System`, by rows that have no imaginary part."""

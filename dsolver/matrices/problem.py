@@ -197,7 +197,7 @@ class MatrixProblem(Problem):
         if self.matrix is None:
             raise InputError("this matrix lies on a cluster, in rows of its workers: it is not brought to this process")
         if self.parts:
-            found = on_host(self.parts[0]) + 1j * on_host(self.parts[1])
+            found = (on_host(self.parts[0]) + 1j * on_host(self.parts[1])) * (-1.0 if self.negated else 1.0)
         else:
             found = on_host(self.matrix if self.given is None else self.given)
             found = found * math.ldexp(-1.0 if self.negated else 1.0, -self.exponent)

@@ -18,6 +18,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.checked import RowsOnGpu, entry, look_at, on_host
+from dsolver.matrices.multipliers import multipliers
 from dsolver.units import counted
 
 ROUNDING: Final = 2e-6
@@ -147,7 +148,7 @@ def _in_range(made: SolvedMatrix) -> SolvedMatrix:
 def _signed(made: SolvedMatrix) -> SolvedMatrix:
     """This matrix with a positive diagonal, where that can be had: signs of all coupled rows must be the same."""
     rows, look = made.rows, made.look
-    if look.negative == rows.shape[0] and not look.hollow[0]:
+    if (look.negative == rows.shape[0] and not look.hollow[0]) or _has_multipliers(made):
         rows = _negative(rows)
         return replace(made, rows=rows, look=look_at(rows), negated=True)
     if not _has_single(rows):
@@ -161,6 +162,12 @@ def _signed(made: SolvedMatrix) -> SolvedMatrix:
     given = _negative(rows) if negated else rows
     turned = _with(given, np.where(single[_places(given)], np.abs(given.data), given.data))
     return replace(made, rows=turned, look=look_at(turned), given=given, negated=negated, known=int(single.sum()))
+
+
+def _has_multipliers(made: SolvedMatrix) -> bool:
+    """Whether -A is a matrix of SciPy with multipliers."""
+    here = made.look.place is None and isinstance(made.rows.data, np.ndarray)
+    return here and bool(made.rows.diagonal()[0] < 0.0) and multipliers(_negative(made.rows)) > 0
 
 
 def _negative(rows: Any) -> Any:

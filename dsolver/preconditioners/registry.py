@@ -123,7 +123,8 @@ def check_dtype(preconditioner: Preconditioner | None, dtype: str) -> None:
         raise InputError(f"precond_dtype must be {', '.join(map(repr, (AUTO, *DTYPES)))}, not {in_a_line(dtype)}")
     if dtype != "float32" or preconditioner is None or isinstance(preconditioner, Identity):
         return
-    if not preconditioner.can.lowered:
+    of_fields = isinstance(preconditioner, BlockPreconditioner) and any(m.precision for m in preconditioner.parts)
+    if not (preconditioner.can.lowered or of_fields):
         raise InputError(f"precond_dtype={dtype!r} is not for {preconditioner.asked}, which works in float64 alone")
 
 
@@ -140,12 +141,15 @@ def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda:
     return "float32" if lowered else "float64"
 
 
-def chosen_for(m: Any, problem: Problem, method: str | None, device: str) -> Preconditioner:
-    """The preconditioner that M, as of `preconditioner_of`, stands for with a system, "auto" for the usual one."""
+def chosen_for(m: Any, problem: Problem, method: str | None, device: str, dtype: str = AUTO) -> Preconditioner:
+    """The preconditioner that M, as of `preconditioner_of`, stands for with a system, "auto" for the usual one.
+
+    dtype: value type for levels of its fields, if it has some.
+    """
     auto = isinstance(m, str) and m == AUTO
     made = preconditioner_of(usual_preconditioner(problem, method, device) if auto else m)
     if isinstance(made, BlockPreconditioner):
-        return made.with_parts(problem, lambda each, inner: chosen_for(each, inner, None, device))
+        return made.with_parts(problem, lambda each, inner: chosen_for(each, inner, None, device), dtype)
     return made
 
 

@@ -158,7 +158,7 @@ class Setup:
         check_problem(problem)
         method_for(problem, self.method)
         check_value_type(self.dtype, self.precond_dtype, problem)
-        m = chosen_for(self.M, problem, self.method, device)
+        m = chosen_for(self.M, problem, self.method, device, self.precond_dtype)
         check_dtype(m, self.precond_dtype)
         return Wishes(
             m=m,

@@ -53,9 +53,15 @@ def test_iterations_of_a_default_call_hardly_depend_on_the_size(between: bool) -
         assert np.linalg.norm(found.x - exact) < 1e-7 * np.linalg.norm(exact)
         counts.append(found.iterations)
     assert counts[1] < 1.3 * counts[0] < 70
+    lowered = dsolver.solve(whole(g, b), fed, device="cpu", rtol=1e-10, precond_dtype="float32")
+    assert lowered.solved_by == "minres with BlockDiagonal(Algebraic(precision='float32'), Jacobi())"
+    assert lowered.converged
+    assert lowered.iterations < 1.2 * counts[1]
     blocks = dsolver.solve(dsolver.block([[g, b], [b.T, None]]), fed, device="cpu", rtol=1e-10)
     assert blocks.iterations == counts[1]  # more than 150 without conductances for sources
     assert np.array_equal(blocks.x, found.x)
+    for negative in (-whole(g, b), dsolver.block([[-g, -b], [-b.T, None]])):
+        assert np.array_equal(dsolver.solve(negative, fed, device="cpu", rtol=1e-10).x, -found.x)
 
 
 def test_units_and_inner_resistances_of_sources_do_not_matter() -> None:

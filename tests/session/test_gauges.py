@@ -99,6 +99,23 @@ def test_the_matrix_stays_what_was_given() -> None:
         assert np.vdot(x, m @ y) == pytest.approx(np.vdot(m @ x, y), rel=1e-10)
 
 
+def test_signs_of_hermitian_matrices_do_not_matter() -> None:
+    """-A: M is for positive definite matrices; products, residuals and updates are those of the matrix as given."""
+    a, b = in_random_gauge(lattice(field(0.05))), right()
+    plain = solved(a)
+    with dsolver.Solver(-a, M=FEW, device="cpu") as solver:
+        found = solver.solve(b)
+        assert np.array_equal(found.x, -plain.x)
+        assert np.linalg.norm(found.residual) <= 1.01e-8 * np.linalg.norm(b)
+        np.testing.assert_allclose(solver @ b, -(a @ b), rtol=1e-12, atol=1e-12)
+        assert abs(solver.problem.to_scipy() + a).max() == 0.0
+        solver.update(a)
+        assert np.array_equal(solver.solve(b).x, plain.x)
+    negative = dsolver.operator(lambda x: -(a @ x), shape=N**3, M_from=-a)
+    called = dsolver.solve(negative, b, M=FEW, device="cpu")
+    np.testing.assert_allclose(called.x, -plain.x, atol=1e-6)
+
+
 def test_a_singular_matrix_has_the_real_part() -> None:
     a = PLAIN - sp.diags_array(6.0 - abs(PLAIN - 6.0 * sp.eye_array(N**3)).sum(axis=1))
     a = in_random_gauge(sp.csr_array(a))

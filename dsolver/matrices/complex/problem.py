@@ -35,6 +35,9 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         if gpu or on_gpu:
             found = replace(found, stand_in=to_gpu(found.stand_in), parts=tuple(map(to_gpu, found.parts)))
     look = look_at(found.stand_in)
+    negated = found.hermitian and look.negative == found.stand_in.shape[0] and not look.hollow[0]
+    if negated:
+        return replace(problem_of_complex(-1.0 * A, name, words, gpu=gpu, **options), negated=True)
     notes += of_sizes(found.stand_in, look, found.parts)
     solved = SolvedMatrix(rows=found.stand_in, look=look, notes=notes)
     made = problem_of(solved, name, **options)

@@ -55,8 +55,11 @@ class BlockPreconditioner(Preconditioner):
         """Flexible GMRES, which is for any A."""
         return FOR_FACTORS
 
-    def with_parts(self, problem: Problem, choose: Chooser) -> Self:
-        """The preconditioner with those of a system's fields. InputError: no fields, or M is not for one of them."""
+    def with_parts(self, problem: Problem, choose: Chooser, dtype: str = AUTO) -> Self:
+        """The preconditioner with those of a system's fields. InputError: no fields, or M is not for one of them.
+
+        dtype: value type of algebraic multigrid that names none.
+        """
         if not isinstance(problem, MatrixProblem) or not problem.split:
             raise InputError(f"M={type(self).__name__} is for systems of real blocks, as dsolver.block makes them")
         matrices = self._matrices(problem)
@@ -67,7 +70,10 @@ class BlockPreconditioner(Preconditioner):
         parts: list[Preconditioner] = []
         for number, (m, each) in enumerate(zip((*given, *(None,) * self.products), matrices, strict=True)):
             usual = self._usual(each, matrices[:number]) if isinstance(m, str) and m == AUTO else None
-            parts.append(usual or choose(m, each.problem))
+            part = usual or choose(m, each.problem)
+            if dtype == "float32" and isinstance(part, Algebraic) and not part.precision:
+                part = replace(part, precision=dtype)
+            parts.append(part)
         return replace(self, parts=tuple(parts), made=(problem.matrix, matrices))
 
     def _usual(self, of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
@@ -94,7 +100,8 @@ class BlockPreconditioner(Preconditioner):
         if problem.matrix is None:
             raise InputError(f"M={type(self).__name__} is made where the matrix is, and this one lies on a cluster")
         if problem.multipliers and self.augments and not self.matrices:
-            return field_matrices(problem, augmented(problem.to_scipy(), problem.multipliers))
+            whole = -problem.to_scipy() if problem.negated else problem.to_scipy()
+            return field_matrices(problem, augmented(whole, problem.multipliers))
         return field_matrices(problem, self._given(len(problem.split)))
 
     def _given(self, fields: int) -> Sequence[Any]:
