@@ -61,7 +61,7 @@ def test_what_ends_a_recording_is_told_and_not_its_end(monkeypatch: pytest.Monke
         cuda_graph.GraphRecorder(Alone())._capture(step)
 
 
-@pytest.mark.parametrize(("times", "status", "captures"), [(2, 901, 3), (7, 901, 8), (8, 901, None), (1, 700, None)])
+@pytest.mark.parametrize(("times", "status", "captures"), [(2, 901, 3), (1, 900, 2), (8, 901, None), (1, 700, None)])
 def test_a_recording_that_another_thread_breaks_off_is_begun_anew(
     times: int, status: int, captures: int | None
 ) -> None:

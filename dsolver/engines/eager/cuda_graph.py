@@ -27,8 +27,8 @@ _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _POLL: Final = 50e-6  # seconds between looks at a running stream
 _SPIN: Final = 5e-3  # seconds without a pause between them: a pause of any length takes 0.1 ms
 _CLOSE: Final = 512  # bytes between scalars that one copy brings
-_INVALIDATED: Final = 901  # CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, for which the runtime has the same number
-_ATTEMPTS: Final = 8  # at a recording that calls of other threads break off
+_BROKEN: Final = 900, 901  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, _INVALIDATED; the runtime's numbers are the same
+_ATTEMPTS: Final = 8  # at a recording that is broken off
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 _PATIENCE: Final = 30.0  # seconds of waiting for a turn after which it is told what is waited for
 _BUSY: Final = (
@@ -237,12 +237,13 @@ class GraphRecorder:
         """The graph of a step, begun anew where what is not of the step breaks the capture off.
 
         A wait of another thread for the device does so, as the end of one that has multiplied matrices: cuBLAS waits.
+        To load a kernel may, too, for which the driver may have to wait; the next attempt has it.
         """
         for _ in range(_ATTEMPTS - 1 if isinstance(self._transport, Alone) else 0):  # ranks count what they send
             try:
                 return self._capture(step)
             except _REFUSALS as error:
-                if error.status != _INVALIDATED:
+                if error.status not in _BROKEN:
                     raise
         return self._capture(step)
 
