@@ -8,6 +8,7 @@ import gc
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -20,6 +21,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver import Solver, Status, problems
+from dsolver.engines.eager.recorded_calls import CallRecorder
 from dsolver.engines.spmd.calls import RankCalls
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError, RankError
@@ -265,6 +267,45 @@ def test_an_update_that_is_interrupted_leaves_the_old_matrix(
             patch.setattr("dsolver.discretize.system.System.prepare", interrupts)
             with pytest.raises(KeyboardInterrupt):
                 solver.update(**change)
+        assert same(solver.solve(b), before)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_a_step_that_is_broken_off_leaves_nothing_to_the_next_solve(
+    error: type[BaseException], chunks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a sum over chunks was there, which the next solve took for its own: 27 iterations in place of 11."""
+    n = 24
+    a = scipy.sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(n, n), format="csr")
+    b = np.random.default_rng(0).standard_normal(n)
+    call, left = CallRecorder.call, [0]
+
+    def breaks(recorder: CallRecorder, function: Any, *operands: Any) -> None:
+        call(recorder, function, *operands)
+        left[0] -= 1
+        if left[0] == 0:
+            raise error
+
+    with Solver(dsolver.matrix(a, chunks=chunks), M="block-jacobi", device="cpu", client=False) as solver:
+        before = solver.solve(b)
+        for calls in range(1, 80, 3):
+            with monkeypatch.context() as patch:
+                patch.setattr(CallRecorder, "call", breaks)
+                left[0] = calls
+                with pytest.raises(error):
+                    solver.solve(b)
+            assert same(solver.solve(b), before), calls
+
+
+def test_an_interrupt_before_a_solve_leaves_the_solver_free(b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that Ctrl-C had left acquired made it refuse all solves, as if one went on."""
+    with Solver(problems.diffusion(GRID), device="cpu", client=False) as solver:
+        before = solver.solve(b)
+        with monkeypatch.context() as patch:
+            patch.setattr("dsolver.session.session.threading", SimpleNamespace(get_ident=interrupts))
+            with pytest.raises(KeyboardInterrupt):
+                solver.solve(b)
         assert same(solver.solve(b), before)
 
 

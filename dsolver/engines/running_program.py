@@ -13,7 +13,7 @@ import numpy as np
 
 from dsolver.engines.base import Engine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
-from dsolver.errors import DeviceMemoryError, RankError
+from dsolver.errors import DeviceMemoryError, DsolverError, RankError
 from dsolver.grid.partition import Partition
 from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.monitor.spans import Span
@@ -156,12 +156,17 @@ class LocalProgram(RunningProgram[P_co]):
         return self._program
 
     def _run(self, work: Callable[[], R]) -> R:
-        """Result of work in the engine's scope; DeviceMemoryError ends the program: the next one needs the memory."""
+        """Result of work in the engine's scope; DeviceMemoryError ends the program: the next one needs the memory.
+
+        So does what may come in the middle of a step, as an interrupt: it leaves half of an exchange or of a sum.
+        """
         try:
             with self._engine.scope():
                 return work()
-        except Exception as error:
+        except BaseException as error:
             if not (isinstance(error, DeviceMemoryError) or is_out_of_memory(error)):
+                if not isinstance(error, DsolverError):
+                    self.close()
                 raise
             raised = error if isinstance(error, DeviceMemoryError) else out_of_memory_error(error)
             self.close()

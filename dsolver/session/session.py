@@ -80,7 +80,7 @@ class Session:
         self.feed = Feed(self.system, program.what)
         self.solving: Container | None = None
         self._lock = threading.Lock()
-        self._user: int | None = None
+        self._use: list[int] | None = None  # the one that goes on, with its thread
         self.lost, self.lift = 0.0, 0
         try:
             self.system.plan_first(self.first, problem)
@@ -144,10 +144,12 @@ class Session:
         check_client(client)
         if client is not None and client.status == "closed":
             raise ClusterError("the client of this Solver is closed: open a new one with another client")
-        if not self._lock.acquire(blocking=False):
-            raise InputError("this Solver is solving already: open another one for a solve beside it")
-        self._user = threading.get_ident()
-        try:
+        use = [threading.get_ident()]
+        try:  # where Ctrl-C comes, an acquired lock would stay so
+            with self._lock:
+                if self._use is not None:
+                    raise InputError("this Solver is solving already: open another one for a solve beside it")
+                self._use = use
             if program.ended:  # by an interrupt, or a failure
                 began = time.perf_counter()
                 self.system.restart()
@@ -159,10 +161,10 @@ class Session:
             self.system.keep(program)  # should the cluster be well again
             raise
         finally:
-            self._user = None
-            self._lock.release()
-            if self.system.closing:
-                self._end()
+            if self._use is use:
+                self._use = None
+                if self.system.closing:
+                    self._end()
 
     def used(self, attempt: Callable[[], T]) -> T:
         """Result of an attempt, which alone uses the session, made again where a worker is lost."""
@@ -187,7 +189,7 @@ class Session:
         A solve that goes on in another thread ends with an error.
         """
         self.system.closing = True
-        if self._user != threading.get_ident():
+        if self._use != [threading.get_ident()]:
             self._end()
 
     def _end(self) -> None:
