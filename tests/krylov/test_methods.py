@@ -14,6 +14,7 @@ from scipy.sparse.linalg import spsolve
 
 import dsolver
 from dsolver.engines.base import Field
+from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.errors import InputError
 from dsolver.krylov.gmres import most_vectors
 from dsolver.krylov.methods import METHODS, MethodName
@@ -215,6 +216,25 @@ def test_flexible_gmres_bears_a_preconditioner_that_changes() -> None:
 
     assert dsolver.solve(a, b, method="fgmres", M=varying, device="cpu", rtol=1e-10).converged
     assert not dsolver.solve(a, b, method="gmres", M=varying, device="cpu", rtol=1e-10, maxiter=200).converged
+
+
+@pytest.mark.parametrize(
+    ("method", "m", "ahead"), [("cg", "mg", True), ("cg", "jacobi", False), ("bicgstab", "mg", False)]
+)
+def test_steps_are_recorded_ahead_where_they_are_known_to_make_nothing(
+    method: Any, m: str, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replays of a recording would all write to the memory that its only run has made, and given back."""
+    told, repeat = [], ResidentEngine.repeat
+
+    def noted(engine: Any, step: Any, times: int, watch: Any, how: Any) -> Any:
+        told.append(how.ready)
+        return repeat(engine, step, times, watch, how)
+
+    monkeypatch.setattr(ResidentEngine, "repeat", noted)
+    problem = dsolver.problems.poisson7((8, 8, 8))
+    dsolver.solve(problem, np.ones((8, 8, 8)), method=method, M=m, device="cpu", engine="resident")
+    assert set(told) == {ahead}
 
 
 def test_the_forecast_counts_the_vectors_of_each_method() -> None:

@@ -375,6 +375,15 @@ def test_objects_in_a_file_of_scipy_are_not_unpickled(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("name", ["indices", "indptr", "shape"])
+def test_indices_that_are_no_integers_are_not_rounded(tmp_path: Path, name: str) -> None:
+    arrays: dict[str, Any] = {"indices": np.array([0, 1]), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 2])}
+    rounded = {name: arrays[name] + 0.4}
+    np.savez(tmp_path / "a.npz", format=np.array(b"csr"), data=np.ones(2), **(arrays | rounded))
+    with pytest.raises(InputError, match=f"its array {name}.npy has dtype float64: integers are needed"):
+        read_matrix(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize(("place", "byte"), [(8, 99), (6, 1), (40, 255)])  # method, encryption, compressed data
 def test_a_damaged_archive(tmp_path: Path, matrix: scipy.sparse.csr_array, place: int, byte: int) -> None:
     path = tmp_path / "a.npz"

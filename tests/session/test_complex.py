@@ -17,7 +17,7 @@ from scipy.sparse.linalg import gmres, spsolve
 import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.preconditioners import Chebyshev, Direct, PreconditionedSquareBlock
+from dsolver.preconditioners import Chebyshev, Direct, Identity, PreconditionedSquareBlock
 from tests.support.clusters import cluster
 from tests.support.same_bits import check_same_bits
 
@@ -110,6 +110,17 @@ def test_the_preconditioned_square_block(name: str) -> None:
     turned = dsolver.solve(a.conj(), B.conj(), M="presb", rtol=1e-10)
     assert turned.residuals == found[0]
     assert dsolver.solve(a, B, M=PreconditionedSquareBlock(inner=Chebyshev(degree=8))).converged
+
+
+@pytest.mark.parametrize("name", ["far", "Crank-Nicolson"])
+def test_the_square_block_is_its_formula(name: str) -> None:
+    """h = p + q, v = q - C h and z = h - v + iv, for A = B + iC with the identity for M; of B - iC the conjugate."""
+    a = sp.csr_array(MATRICES[name])
+    h = B.real + B.imag
+    v = B.imag - a.imag @ h
+    for matrix, b, expected in ((a, B, h - v + 1j * v), (a.conj(), B.conj(), h - v - 1j * v)):
+        with dsolver.Solver(matrix, M=PreconditionedSquareBlock(inner=Identity()), device="cpu") as solver:
+            np.testing.assert_allclose(solver.aspreconditioner() @ b, expected, rtol=1e-12)
 
 
 def test_what_the_square_block_refuses() -> None:

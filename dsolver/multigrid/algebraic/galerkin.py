@@ -175,9 +175,8 @@ def _coarsened(
     fine = ap.parts.local
     if around:
         fine = amg.stacked([part.csr for part in before], fine, [part.csr for part in after], own, own)
-    sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
-    if around:
         diagonal = np.concatenate([centers[sender] for sender in sorted(centers)])
+    sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
     coarse: BroughtRows | HalfRows
     products = None
     if halves:

@@ -108,15 +108,18 @@ def with_smoother(
     share: F64,
     *,
     depth: int,
-    factor: float,  # of the diagonal, which is (a_ii + Σ_j |a_ij|) / 2
-    # whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With D > Σ_j |a_ij|
-    # / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in rows of diffusion, a_ii
-    # / 0.85 is enough.
+    factor: float,
     lessened: bool = False,
-    # until it is there, for `swept_ghosts`, whose kernels read it, and the plan, before they wait for earlier launches.
     wait: bool = False,
 ) -> AtLevel:
-    """The `StoredRows` of a chunk."""
+    """The `StoredRows` of a chunk.
+
+    Args:
+        factor: of the diagonal D = (a_ii + Σ_j |a_ij|) / 2.
+        lessened: whether D is a_ii / `DAMPING` in its place, or more where that might not damp. With D > Σ_j |a_ij| / 2
+            the matrix 2 D - A is diagonally dominant, so sweeps converge; in rows of diffusion a_ii / 0.85 is enough.
+        wait: until it is there, for `swept_ghosts`, whose kernels do not wait for earlier launches.
+    """
     if lessened:
         factors = backend.asarray(backend.amg.damped(share, 1.0 / DAMPING, DOMINANT, factor))
     else:

@@ -216,12 +216,10 @@ def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> 
     Cells that are left out, held or closed all around have a row of their diagonal alone.
     """
     numbers, diagonal = np.arange(math.prod(problem.grid)).reshape(problem.grid), couplings.diagonal
-    closed = couplings.closed
+    rows, columns, entries, closed = couplings.rows, couplings.columns, couplings.entries, couplings.closed
     diagonal[closed] = 1.0
     if held_at is not None:
         closed &= ~held_at
-    rows, columns, entries = couplings.rows, couplings.columns, couplings.entries
-    if held_at is not None:
         right = np.zeros_like(diagonal) if right is None else right
         held, known = held_at.ravel(), np.where(held_at, _held_values(problem), 0.0)
         fed = held[columns] & ~held[rows]
