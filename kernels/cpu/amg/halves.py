@@ -24,13 +24,13 @@ from dsolver.kernels.formats.csr import Csr
 class Halves:
     """The half of a chunk's rows, which is turned where whole rows are made of it, and not where it is sent.
 
-    `upper`: rows of so many columns that have no entries before the diagonal, column i of row i. They are kept, with
-    their columns renamed by `tight`.
+    `upper`: rows that have no entries before the diagonal, column i of row i. They are kept, with their columns renamed
+    by `tight`.
     """
 
-    def __init__(self, upper: Csr, columns: int, team: Team) -> None:
+    def __init__(self, upper: Csr, team: Team) -> None:
         # rows from the diagonal on, own columns from 0; in any order.
-        self.upper, self._columns, self._team = upper, columns, team
+        self.upper, self._columns, self._team = upper, upper.size, team
 
     @property
     def rows(self) -> int:
@@ -40,8 +40,9 @@ class Halves:
     def tight(self) -> Any:
         """Leave out columns behind own rows that have no entries; which of these have some, int64."""
         rows, columns = self.rows, self.upper.columns
-        entries, marks = outside(columns, 0, rows, self._team), np.zeros(self._columns - rows, dtype=np.bool_)
+        entries = outside(columns, 0, rows, self._team)
         behind = columns[entries] - rows
+        marks = np.zeros(behind.max(initial=-1) + 1, dtype=np.bool_)
         marks[behind] = True
         columns[entries] = rows - 1 + np.cumsum(marks, dtype=np.int32)[behind]
         used = np.flatnonzero(marks)

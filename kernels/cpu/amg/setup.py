@@ -219,11 +219,11 @@ class AmgKernels:
         ap = begun if cut.stacked is None else cut.stacked(begun)
         upper = products.upper_product(r, ap, cut.width, cut.below, self.team)
         self.fill_lost(upper, 0, r, diagonal)
-        return r, halves.Halves(upper, cut.width - cut.below, self.team)
+        return r, halves.Halves(upper, self.team)
 
     def halved(self, upper: Csr) -> Any:
         """The half of a matrix of which entries from the diagonal on are there, as of `half_galerkin`."""
-        return halves.Halves(upper, upper.size, self.team)
+        return halves.Halves(upper, self.team)
 
     completed = of_team(halves.completed)
     transposed = of_team(transposes.transposed)

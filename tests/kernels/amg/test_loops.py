@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from dsolver.kernels.amg import COARSE, FINE, Images
 from dsolver.kernels.cpu.amg import pmis
 from dsolver.kernels.cpu.amg.aggregation.roots import words
+from dsolver.kernels.cpu.amg.aggregation.spectrum import scaled_product
 from dsolver.kernels.cpu.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings, interpolation
 from dsolver.kernels.cpu.amg.halves import Halves, completed
@@ -224,7 +225,7 @@ def test_halves_are_completed_by_images_of_this_chunk_and_of_earlier_ones() -> N
     rows = np.repeat(np.arange(80), np.diff(whole.start))
     later, before = whole.columns >= rows + 20, np.flatnonzero(whole.columns < 20)
     start = np.append(0, np.cumsum(np.bincount(rows[later], minlength=80)))
-    half = Halves(Csr(start, whole.columns[later] - np.int32(20), whole.values[later]), 100, TEAM)
+    half = Halves(Csr(start, whole.columns[later] - np.int32(20), whole.values[later]), TEAM)
     used = half.tight()
     assert 0 < len(used) < 20
     np.testing.assert_array_equal(np.append(np.arange(80), 80 + used)[half.upper.columns] + 20, whole.columns[later])
@@ -233,6 +234,14 @@ def test_halves_are_completed_by_images_of_this_chunk_and_of_earlier_ones() -> N
     np.testing.assert_array_equal(found.start, whole.start)
     np.testing.assert_array_equal(np.append(np.arange(100), 100 + used)[found.columns], whole.columns)
     np.testing.assert_array_equal(found.values, whole.values)
+
+
+def test_a_step_of_the_power_method_is_a_product() -> None:
+    a, rng = graph(60, 1), np.random.default_rng(0)
+    x, diagonal = rng.standard_normal(60), rng.uniform(1.0, 2.0, 60)
+    expected = a @ x / diagonal
+    found = scaled_product(rows_of(a.toarray()), diagonal, x, TEAM)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-13 * abs(expected).max())
 
 
 def test_words_of_roots_are_all_different_and_have_their_bits() -> None:
