@@ -32,7 +32,7 @@ UNHEARD: Final = {
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
     "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
 }
-"""What schedulers and workers measure of themselves, hundreds of times a second each, and no test looks at."""
+"""Measurements of schedulers and workers by themselves, hundreds a second each, at which no test looks."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -106,7 +106,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @functools.cache
 def cuda_devices() -> tuple[int, str]:
-    """How many GPUs this process may use, and a sentence that says so."""
+    """Number of GPUs that this process may use, and a sentence that says so."""
     try:
         runtime = importlib.import_module("cupy").cuda.runtime
     except ImportError as error:

@@ -277,7 +277,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }
 AFTER_LAUNCH = {"huge x0", "NaN in a dask b", "NaN in a dask x0"}
-"""What only the data tell, which are looked at where they will be used."""
+"""Faults that only the data tell, which are looked at where they will be used."""
 
 
 @pytest.fixture

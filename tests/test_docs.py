@@ -1,4 +1,4 @@
-"""What the pages of the documentation name and link to, and the form of the records of decisions."""
+"""Names and links of the pages of the documentation, and the form of the records of decisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def misshapen(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=identity)
 def test_links_to_other_sites_have_a_form(page: Path) -> None:
-    """Those between pages are followed by Sphinx, which makes the site."""
+    """Links out of the documentation; Sphinx, which makes the site, follows those between pages."""
     assert misshapen(page.read_text(encoding="utf-8")) == []
 
 

@@ -46,7 +46,7 @@ def _compiler() -> None:
 
 
 def launched(name: str, n: int = 64, x: Any = None) -> Any:
-    """What a kernel of two warps leaves in 64 numbers."""
+    """Results of a kernel of two warps in 64 numbers."""
     x = cupy.empty(64) if x is None else cupy.asarray(x)
     cupy.RawKernel(SOURCE, name)((1,), (64,), (x, np.int32(n)))
     return x.get()

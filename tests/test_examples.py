@@ -44,7 +44,7 @@ def printed(name: str, folder: Path, *arguments: str) -> dict[str, str]:
 
 
 def printed_here(name: str, folder: Path, *arguments: str) -> dict[str, str]:
-    """The same in this process, with workers that are forked: imports take each two seconds else."""
+    """An example in this process, with workers that are forked: imports take each two seconds else."""
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), redirect_stdout(output), forked():
         warnings.simplefilter("default")
@@ -56,7 +56,7 @@ def printed_here(name: str, folder: Path, *arguments: str) -> dict[str, str]:
 
 
 def read(output: str, folder: Path) -> dict[str, str]:
-    """What an example has printed; its picture is looked at."""
+    """Output of an example; its picture is looked at."""
     picture = folder / PICTURE
     assert picture.read_bytes()[:8] == PNG
     assert picture.stat().st_size > SMALLEST

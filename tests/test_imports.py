@@ -1,4 +1,4 @@
-"""What is loaded when: a process need not wait for what it does not use."""
+"""Modules and when they are loaded: a process need not wait for what it does not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's installer gets: the wheel's contents and its metadata."""
+"""Contents and metadata of the wheel, as a user's installer gets them."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def translated_simple(command: list[str], project: Project) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """What the README has to agree with."""
+    """Files that the README has to agree with."""
 
     extras: frozenset[str]
     test_commands: frozenset[str]
@@ -207,7 +207,7 @@ def is_arrival(command: list[str]) -> bool:
 
 
 def check_nothing(_command: list[str], _project: Project) -> None:
-    """There is nothing about these that a checkout could contradict."""
+    """Check of sections that nothing in a checkout could contradict."""
 
 
 SPECIAL: list[tuple[Callable[[list[str]], bool], Callable[[list[str], Project], None]]] = [
@@ -309,7 +309,7 @@ def readme_blocks() -> list[Block]:
 
 
 def docs_blocks() -> Iterator[tuple[Path, Block]]:
-    """What is executed of the pages in docs/: the Python that needs nothing as one session, the rest block by block."""
+    """Blocks of the pages in docs/ as they run: Python that needs nothing as one session, the rest block by block."""
     for page in DOCS:
         found = list(blocks(page.read_text(encoding="utf-8")))
         story = [block for block in found if block.language == "python" and not block.needs]

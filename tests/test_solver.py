@@ -592,7 +592,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_an_update_that_workers_refuse_leaves_the_old_matrix(engine: Any, client: Client, b: F64) -> None:
-    """There most of them end the program, which is started again."""
+    """Errors of ranks, most of which end the program, which is started again."""
     kappa = np.linspace(1.0, 2.0, b.size).reshape(GRID)
     problem = problems.diffusion(GRID, kappa, chunks=(2, 1, 1))
     expected = dsolver.solve(problem, b, device="cpu", maxiter=2)

@@ -42,7 +42,7 @@ class Field:
         return dsolver.problems.diffusion(grid, self.kappa, spacing=self.sizes, mask=self.solid, chunks=chunks)
 
     def matrix(self, xp: Any = np, sparse: Any = sp) -> Any:
-        """Its finite volumes in compressed rows, without those of cells that are left out.
+        """Finite volumes in compressed rows, without those of cells that are left out.
 
         Args:
             xp: NumPy, or CuPy for a matrix on the GPU.

@@ -115,7 +115,7 @@ class Commands(click.Group):
     """Commands, loaded when they are called, whose expected errors become a message."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Their names."""
+        """Names of the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context | None, name: str) -> click.Command | None:  # noqa: ARG002

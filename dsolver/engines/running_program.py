@@ -142,7 +142,7 @@ class LocalProgram(RunningProgram[P_co]):
         self._engine.close()
 
     def __del__(self) -> None:
-        """It was not closed: recorded steps keep the program, whose engine keeps them, so one of them has to let go.
+        """End of one that was not closed: recorded steps keep the program, whose engine keeps them; one has to let go.
 
         Without this they wait for Python's collector, to which a vector on a GPU is a hundred bytes.
         """

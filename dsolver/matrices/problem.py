@@ -255,7 +255,7 @@ class MatrixProblem(Problem):
         )
 
     def _check_weights(self) -> None:
-        """There are none."""
+        """Nothing: a matrix has no weights."""
 
 
 def _taken(flat: Any, places: npt.NDArray[np.int64]) -> Any:

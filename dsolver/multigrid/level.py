@@ -77,7 +77,7 @@ class Level:
         return self.make_smoother(self.engine, self.matrix, sweeps)
 
     def step(self, coarse: Level, sweeps: int = 1) -> Step:
-        """Its part in a cycle, for the next coarser level; sweeps: of the smoother, before and after."""
+        """Part in a cycle, for the next coarser level; sweeps: of the smoother, before and after."""
         assert self.transfer is not None
         return self.transfer.step(self, coarse, sweeps)
 

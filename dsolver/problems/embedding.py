@@ -49,12 +49,12 @@ class Embedding:
 
     @property
     def axes(self) -> str:
-        """Their names, such as "xy"."""
+        """Names of the axes, such as "xy"."""
         return AXES[: self.dimensions]
 
     @property
     def numbers(self) -> range:
-        """Their numbers."""
+        """Numbers of the axes."""
         return range(self.dimensions)
 
     @property

@@ -243,7 +243,7 @@ class PreparedProgram(ABC):
 
     @property
     def layout(self) -> PerChunk:
-        """Its finest level's `Layout` of every chunk."""
+        """`Layout` of every chunk of the finest level."""
         return self.prepared.layout
 
     @property

@@ -125,7 +125,7 @@ class Session:
 
     @property
     def partition(self) -> Partition:
-        """Its finest level's chunks."""
+        """Chunks of the finest level."""
         return self.spec.partition
 
     def __repr__(self) -> str:

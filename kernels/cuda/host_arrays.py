@@ -104,7 +104,7 @@ class _Buffer:
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
     def like(self, piece: _Piece) -> npt.NDArray[Any]:
-        """Its first bytes as an array of the shape and dtype of a piece on the device."""
+        """First bytes as an array of the shape and dtype of a piece on the device."""
         return self._bytes[: piece.nbytes].view(piece.dtype).reshape(piece.shape)
 
     def send(self, piece: _Piece) -> None:

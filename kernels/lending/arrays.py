@@ -101,7 +101,7 @@ class LentArray:
         return self._run[1] < RUN
 
     def _runs(self) -> bytes:
-        """Its parts without a gap in C order, each packed by `run`."""
+        """Parts without a gap in C order, each packed by `run`."""
         axis, length = self._run
         if not axis:
             return run(self.address, length)

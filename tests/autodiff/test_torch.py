@@ -193,7 +193,7 @@ def test_second_derivatives_in_entries_are_refused_as_zeros_would_come_of_them()
 
 
 def test_second_derivatives_in_b_alone_and_then_in_entries_are_those_of_dense_solves() -> None:
-    """They were refused, too, where A needs a gradient of its own."""
+    """Derivatives that were refused, too, where A needs a gradient of its own."""
     dense, b = torch.tensor([[4.0, -1.0], [-0.5, 3.0]], dtype=torch.float64), tensor(2)
 
     def slopes(solve: Any, a: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What users try first: names of other packages, sizes and names beyond all measure, a standard output that is full."""
+"""First tries of users: names of other packages, sizes and names beyond all measure, a standard output that is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices are found, and what is said where they are missing."""
+"""Devices that are found, and what is said where they are missing."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def test_workers_that_are_all_gone_are_one_error(tmp_path: Path, monkeypatch: py
 
 
 def test_a_scheduler_that_is_killed_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was a bare FutureCancelledError."""
+    """An error that was a bare FutureCancelledError."""
     path = in_file(tmp_path, matrix(), ".mtx")
     striking(monkeypatch, tmp_path, signal.SIGSTOP)
     where = tmp_path / "scheduler.json"

@@ -302,7 +302,7 @@ def test_a_job_s_folder_is_its_user_s_alone(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_folder_that_takes_the_place_of_a_job_s_is_not_used(tmp_path: Path) -> None:
-    """Where another user owns the folder around it, and can put anything under its name."""
+    """A folder in one of another user, who can put anything under its name."""
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "job.log").write_text("kept")
     with files.JobFolder(tmp_path / "jobs", "job") as folder:
@@ -514,7 +514,7 @@ def test_a_job_that_ends_slowly_is_being_cancelled_meanwhile(by_hand: str, monke
 
 
 def test_an_interrupt_is_not_lost_before_the_supervisor_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was where the worker ignores Ctrl-C, and the job ran on until it was killed."""
+    """An interrupt that was lost where the worker ignores Ctrl-C, and the job ran on until it was killed."""
     monkeypatch.setattr(task, "GRACE", PATIENCE)
     ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "bash")
     with opened(Path()) as here:
@@ -652,7 +652,7 @@ def test_an_unknown_job(address: str) -> None:
 
 
 def test_a_job_whose_record_is_still_being_written_has_not_ended(address: str) -> None:
-    """Its end is there, the exit status is not: who looks just now must not be told that it has failed."""
+    """An end that is there before the exit status: who looks just now must not be told that it has failed."""
     name = good("submit", "--scheduler", address, "--", "solve", "--grid", "8", "8", "8").strip()
     assert wait_for(address, name, "finished", "failed").state == "finished"
     with Client(address, set_as_default=False) as client:

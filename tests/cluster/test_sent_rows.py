@@ -228,7 +228,7 @@ def test_a_matrix_with_faults_that_was_sent_is_refused_and_harms_no_owner(
 
 
 def test_owners_forget_rows_though_the_error_of_another_is_dealt_with_meanwhile() -> None:
-    """Its frames are cleared then, which ends coroutines that it has passed."""
+    """An error whose frames are cleared, which ends coroutines that it has passed."""
     told: list[bool] = []
     sending: Any = object.__new__(Sending)
     sending._names, sending._to_owners = ["rows"], lambda each: each

@@ -1,4 +1,4 @@
-"""What a solve will take, and the refusal of what no GPU could hold."""
+"""Forecasts of a solve, and the refusal of what no GPU could hold."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Regions:
 
 @pytest.fixture(params=["by couplings", "lattice"])
 def coarsening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How levels are made coarser: media with pores by couplings."""
+    """Coarsening of levels: media with pores by couplings."""
     if request.param == "lattice":
         monkeypatch.setattr(hierarchy, "leaves_lattice_at_once", lambda *_, **__: False)
     return str(request.param)
@@ -116,7 +116,7 @@ def test_pores_take_as_many_iterations_however_they_are_cut() -> None:
 
 
 def seen_as_pores(mask: Mask, periodic: tuple[bool, bool, bool]) -> bool:
-    """What set-up says of κ = 1 in the cells that are not masked."""
+    """Findings of set-up for κ = 1 in the cells that are not masked."""
     weights = np.zeros((len(STAR_OFFSETS), *mask.shape[::-1]))
     for row, offset in zip(weights, STAR_OFFSETS, strict=True):
         beside = mask
@@ -359,7 +359,7 @@ def test_pockets_with_one_cell_in_each_chunk(across: str) -> None:
 
 
 def test_a_guess_in_a_region_of_one_cell_is_corrected() -> None:
-    """Its row has a diagonal in place of zeros, so its residual is not rounding."""
+    """A row with a diagonal in place of zeros, so its residual is not rounding."""
     mask = porous((8, 8, 8), 0.7)
     f = Regions(mask).balanced(noise(mask))
     solution = solve(

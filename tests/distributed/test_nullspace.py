@@ -17,7 +17,7 @@ GRID = (5, 4, 3)
 
 
 def found(given: bool, b: Any) -> tuple[Any, Any]:
-    """What is told of b, and what becomes of it, with ones for the null space."""
+    """Findings on b, and what becomes of it, with ones for the null space."""
     partition = Partition(GRID, (2, 1, 1))
     engine = EagerEngine(partition, kernels.load("numpy"))
     layout = engine.per_chunk(lambda backend, number: backend.layouts.plain(partition[number].box.shape))

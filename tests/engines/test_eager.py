@@ -21,7 +21,7 @@ TOOK = Kernel("took", reads=("x", "h"), writes=("y", "dot"))
 
 
 class Slow(Channel):
-    """What comes when it is waited for, or right away if it works in a lane of its own."""
+    """Halos that come when they are waited for, or right away if the channel works in a lane of its own."""
 
     def __init__(self, channel: Channel, log: list[str], *, beside: bool) -> None:
         self._channel, self._log, self._beside = channel, log, beside
@@ -92,7 +92,7 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
 
 
 def test_an_exchange_waits_for_the_one_before_that_nobody_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its values would be packed over those that are still on their way."""
+    """Values that would be packed over those that are still on their way."""
     problem = hpcg((32, 16, 16))
     partition = Partition(problem.grid, (2, 1, 1))
     log: list[str] = []

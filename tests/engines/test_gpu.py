@@ -40,13 +40,13 @@ def history(runtime: Runtime, order: str = "color8") -> History:
 
 
 def mg_history(runtime: Runtime, dtype: str = "float64") -> History:
-    """The same of general multigrid, on a grid that no number divides, with κ that varies."""
+    """Bits of general multigrid, on a grid that no number divides, with κ that varies."""
     problem = dsolver.problems.diffusion((51, 43, 37), rough, bc={"x": "periodic", "z": "dirichlet"})
     return iterated(runtime, SolveSpec.plan(problem, CHUNKS, precond_dtype=dtype))
 
 
 def star_history(runtime: Runtime) -> History:
-    """The same with a finest level of which nothing is stored, and a second one that is not gathered either."""
+    """Bits with a finest level of which nothing is stored, and a second one that is not gathered either."""
     return iterated(runtime, SolveSpec.plan(dsolver.problems.poisson7((132, 136, 140)), CHUNKS))
 
 

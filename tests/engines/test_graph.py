@@ -501,7 +501,7 @@ def solve_in_a_task() -> bool:
 
 
 def test_a_task_may_solve_on_workers_with_a_single_slot() -> None:
-    """Which it has: tasks that are pinned to its worker would wait for it."""
+    """A task that has the only slot: tasks that are pinned to its worker would wait for it."""
     with cluster(2) as client:
         several = [client.submit(solve_in_a_task, pure=False) for _ in range(3)]
         assert all(future.result(timeout=PATIENCE) for future in several)

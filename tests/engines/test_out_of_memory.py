@@ -1,4 +1,4 @@
-"""What becomes of CuPy's errors where memory has run out; on a real GPU in test_gpu_faults.py."""
+"""CuPy's errors where memory has run out, and what becomes of them; on a real GPU in test_gpu_faults.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ STREAM, BESIDE = 7, 8
 
 
 class Driver:
-    """What `Arena` asks of CUDA's runtime."""
+    """Calls of CUDA's runtime by `Arena`."""
 
     CUDARuntimeError = RuntimeError
 

@@ -21,7 +21,7 @@ Result = tuple[int, Inconsistency, list[tuple[float, float]], list[Any]]
 
 
 def run(runtime: Runtime, problem: Problem) -> Result:
-    """What a program tells of its regions and of a b that does not balance, some residuals, and the blocks of x."""
+    """Findings of a program on its regions and on a b that does not balance, some residuals, and the blocks of x."""
     spec = SolveSpec.plan(problem, (2, 2, 2))
     partition = spec.partition
     with runtime.launch(Solve, spec, partition, problem.offsets) as job:

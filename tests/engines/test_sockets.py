@@ -249,7 +249,7 @@ def test_a_rank_is_accepted_once_and_needs_both_directions(sides: tuple[bool, ..
 
 
 def test_a_second_connection_of_a_rank_that_has_come_is_hung_up_on() -> None:
-    """It does not take the place of the first one."""
+    """The first connection stays."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         ThreadPoolExecutor(1) as threads,

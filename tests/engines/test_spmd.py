@@ -779,7 +779,7 @@ def leases(dask_scheduler: Any) -> list[str]:
 
 
 def test_a_client_that_was_stopped_for_good_keeps_neither_ranks_nor_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection stays: the scheduler kept the lease for ever, and workers the ranks and their memory."""
+    """A connection that stays: the scheduler kept the lease for ever, and workers the ranks and their memory."""
     monkeypatch.setattr(worker, "ABSENT_LOOK", 0.2)
     monkeypatch.setattr("distributed.scheduler.heartbeat_interval", lambda _: 0.02)  # of clients ten times as much
     problem = problems.poisson7((16, 16, 16), chunks=(2, 2, 2))

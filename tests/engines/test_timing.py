@@ -1,4 +1,4 @@
-"""What engines measure: the same operations on every one, in order, without a change to a bit."""
+"""Measurements of engines: the same operations on every one, in order, without a change to a bit."""
 
 from __future__ import annotations
 

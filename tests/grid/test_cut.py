@@ -1,4 +1,4 @@
-"""How a grid is cut for workers, and who owns what."""
+"""Cut of a grid for workers, and owners of its chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept about a device, and what happens where nothing can be."""
+"""Measurements of a device that are kept, and what happens where none can be."""
 
 from __future__ import annotations
 

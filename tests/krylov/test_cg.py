@@ -214,7 +214,7 @@ def test_steps_past_the_limit_change_no_bit(backend: str, chunks: Triple) -> Non
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_steps_past_a_residual_of_exactly_zero_change_no_bit(backend: str) -> None:
-    """There rz / rz_old is 0 / 0."""
+    """Steps in which rz / rz_old is 0 / 0."""
     weights = np.zeros((3, 3, 3))
     weights[1, 1, 1] = 4.0
     system = System(problem=problems.stencil((8, 8, 8), weights), backend=backend)

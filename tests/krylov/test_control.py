@@ -25,7 +25,7 @@ class Written:
         self.last = 0.0
 
     def __getattr__(self, name: str) -> Callable[[], float]:
-        """What else a column is asked, or told, makes no difference here."""
+        """Nothing: what else a column is asked, or told, makes no difference here."""
         return lambda: 0.0
 
     def balance(self) -> None:

@@ -148,7 +148,7 @@ def test_why_iterations_end() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("of_a", "of_b"), [(-700, 0), (700, 300), (0, -730), (0, 830), (-450, 450)])
 def test_any_units(method: Method, of_a: int, of_b: int) -> None:
-    """The same bits, but for their exponents."""
+    """Equal bits, but for their exponents."""
     a, b = random(60, 30), right(60)
     expected, found = method(a, b, 0.3), method(2.0**of_a * a, 2.0**of_b * b, 0.3 * 2.0**of_a)
     assert found.iterations == expected.iterations

@@ -356,7 +356,7 @@ def test_any_byte_in_a_number_is_read_as_what_it_means_or_refused(byte: int) -> 
 
 
 class Ran:
-    """What runs where it is unpickled."""
+    """Object that runs where it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("ran",)

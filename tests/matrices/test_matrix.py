@@ -420,7 +420,7 @@ def test_x_beyond_all_numbers_is_refused() -> None:
 
 
 def test_x_below_all_numbers_is_refused() -> None:
-    """It was 0, or had lost its digits, and called converged."""
+    """An x that was 0, or had lost its digits, and was called converged."""
     a, b = lattice(12), np.random.default_rng(0).standard_normal(144)
     for size in (1e-200, 1e-28):
         with pytest.raises(InputError, match=r"x has no value as large as 3\.3e-316: divide A"):

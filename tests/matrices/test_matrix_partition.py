@@ -155,7 +155,7 @@ def test_a_constant_matrix_on_a_lattice_is_solved_as_its_stencil() -> None:
 
 
 def test_the_benchmark_s_matrix_in_compressed_rows_has_the_residuals_of_its_grid() -> None:
-    """Those of tests/benchmarks/test_hpcg.py, where the reference benchmark's are written down, to the bit."""
+    """Residuals of tests/benchmarks/test_hpcg.py, where the reference benchmark's are written down, to the bit."""
     grid = (16, 16, 16)
     line = sp.diags_array([np.ones(15), np.ones(16), np.ones(15)], offsets=[-1, 0, 1])
     box = sp.kron(line, sp.kron(line, line))

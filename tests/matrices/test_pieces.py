@@ -85,7 +85,7 @@ def test_a_balanced_right_hand_side_is_solved() -> None:
 @pytest.mark.parametrize("method", ["cg", "minres", "bicgstab"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_pieces_beside_one_that_is_fixed(method: Any, chunks: int) -> None:
-    """They are looked for once a solve has failed."""
+    """Pieces that are looked for once a solve has failed."""
     a = of_graph([150, 2, 40]).tolil()
     a[0, 0] += 1.0
     a = sp.csr_array(a)

@@ -29,7 +29,7 @@ PRECONDITIONERS: Final = {
     "constants": (*ALWAYS, "chebyshev", AMG),
     "null vector": (*ALWAYS, "chebyshev"),
 }
-"""What M may be for each kind of matrix."""
+"""Each M that a kind of matrix may have."""
 SERVED: Final = {
     "unsymmetric": ("gmres", "fgmres", "bicgstab"),
     "indefinite": ("minres", "gmres", "fgmres"),

@@ -51,7 +51,7 @@ def browser() -> Iterator[Any]:
 
 
 def facts(browser: Any) -> str:
-    """What the page says in words."""
+    """Words of the page."""
     return str(
         browser.execute_script(
             "return Bokeh.documents.flatMap(d => Array.from(d._all_models.values()))"

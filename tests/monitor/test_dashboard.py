@@ -136,7 +136,7 @@ def test_messages_of_others_do_no_harm(client: Client) -> None:
 
 
 def test_the_page_is_there_while_the_first_system_is_set_up(client: Client) -> None:
-    """It was not found until a solve had lasted for half a second."""
+    """A page that was not found until a solve had lasted for half a second."""
     known = {message["solve"] for _, message in client.get_events("dsolver") if isinstance(message, dict)}
 
     def new() -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a solve tells its subscribers."""
+"""Events that a solve tells its subscribers."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_curve_has_titles_ticks_and_the_tolerance() -> None:
 
 
 def test_views_take_the_color_of_the_text_around_them() -> None:
-    """Which is light in a dark theme: only lines have colors of their own, which show on both."""
+    """Text that is light in a dark theme: only lines have colors of their own, which show on both."""
     root = ET.fromstring(curve(range(4), [1.0, 1e-2, 1e-4, 1e-6], 1e-5))
     assert {item.attrib["fill"] for item in root.iter("{http://www.w3.org/2000/svg}text")} == {"currentColor"}
     drawn = {item.attrib.get("stroke") for item in root.iter()} - {None}

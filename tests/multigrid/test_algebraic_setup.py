@@ -143,7 +143,7 @@ def test_float32_and_chebyshev(chunks: int) -> None:
 
 
 def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
-    """Their couplings across are just above a quarter of those along."""
+    """Couplings across that are just above a quarter of those along."""
     n = 24
     ends = [-1, 0, 1]
     stiff = line(n)
@@ -156,7 +156,7 @@ def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPatch, chunks: int, device: str) -> None:
-    """It would leave nearly all points, and be dropped."""
+    """A second pass that would leave nearly all points, and be dropped."""
     matrix = sp.csr_array(sp.kron(100.0 * line(16), sp.eye_array(16)) + sp.kron(sp.eye_array(16), line(16)))
     passes = watched(monkeypatch)
     foreseen = solved(matrix, chunks=chunks, device=device)

@@ -10,7 +10,7 @@ from dsolver.multigrid.coarse_solve import regularized, without_null_vectors
 
 @pytest.mark.parametrize("scale", [1.0, 1e-14, 1e14])
 def test_cells_that_are_left_out_have_no_part_in_a_singular_matrix(scale: float) -> None:
-    """Their rows have ones, beside which all couplings may be rounding, or they beside these."""
+    """Rows with ones, beside which all couplings may be rounding, or they beside these."""
     line = scale * (np.diag([1.0, 2.0, 2.0, 1.0]) - np.eye(4, k=1) - np.eye(4, k=-1))
     matrix = np.block([[line, np.zeros((4, 3))], [np.zeros((3, 4)), np.eye(3)]])
     r = scale * np.array([1.0, -3.0, 0.5, 1.5, 0.0, 0.0, 0.0])

@@ -49,7 +49,7 @@ class Case:
 
     @property
     def coarse_partition(self) -> Partition:
-        """The same of coarse points."""
+        """Chunks of the coarser grid."""
         ends = ([sum(sizes[: n + 1]) // 2 for n in range(len(sizes))] for sizes in self.partition.sizes)
         x, y, z = (tuple(b - a for a, b in zip((0, *e), e, strict=False)) for e in ends)
         return Partition(self.coarse, (x, y, z), self.wraps)
@@ -81,7 +81,7 @@ def part(values: F64, box: Box) -> F64:
 
 
 def halo(backend: Backend, partition: Partition, number: int, layers: tuple[int, int], values: F64) -> Any:
-    """What an exchange brings a chunk."""
+    """Halo that an exchange brings a chunk."""
     pieces = partition.halo_pieces(number, layer_offsets(partition, layers))
     found = [part(values, piece.box).ravel(order="F") for piece in pieces]
     return backend.asarray(np.pad(np.concatenate([*found, np.zeros(0)]), backend.guard).astype(backend.dtype))

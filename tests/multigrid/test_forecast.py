@@ -1,4 +1,4 @@
-"""What is known of a hierarchy before it is made."""
+"""Forecasts of a hierarchy before it is made."""
 
 from __future__ import annotations
 

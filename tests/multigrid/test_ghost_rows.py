@@ -22,7 +22,7 @@ NUMPY = kernels.load("numpy")
 def test_the_layers_around_a_chunk_are_the_neighbors_values(
     grid: Triple, cut: Any, periodic: tuple[bool, bool, bool]
 ) -> None:
-    """What shells send, in the order in which they are received, makes the array that slicing the whole one makes."""
+    """Rows of shells, in the order in which they are received, make the array that slicing the whole one makes."""
     partition = partition_of(grid, cut, periodic)
     whole = np.random.default_rng(0).standard_normal((2, *grid[::-1]))
 

@@ -43,7 +43,7 @@ def star(kappa: Any, across: float = 1.0) -> Any:
 def of_rows(
     find: Callable[..., Any], weights: Any, cut: tuple[int, int, int] = (1, 1, 1), backend: Backend | None = None
 ) -> Any:
-    """What a function of the module finds in the rows of a grid that is cut so."""
+    """Findings of a function of the module in the rows of a grid that is cut so."""
     partition = Partition(GRID, cut)
     engine = EagerEngine(partition, backend or load("numpy"))
 

@@ -1,4 +1,4 @@
-"""What M="auto" takes for a grid and for a matrix, and how it corrects itself."""
+"""Choices of M="auto" for a grid and for a matrix, and how it corrects itself."""
 
 from __future__ import annotations
 

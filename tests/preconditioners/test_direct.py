@@ -594,7 +594,7 @@ def test_scaling_rounds_nothing_and_leaves_the_matrix_as_it_is(symmetric: bool) 
 
 @pytest.mark.parametrize("seed", [11, 27])
 def test_a_matrix_of_unclear_rank_has_no_worse_an_answer_than_least_squares_leave(seed: int) -> None:
-    """Its singular values fall evenly to 1e-17: no bound tells which of them are zeros."""
+    """Singular values that fall evenly to 1e-17: no bound tells which of them are zeros."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(50, 90))
     left, right = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))

@@ -1,4 +1,4 @@
-"""What preconditioners of one level say that they move, from what they do to vectors."""
+"""Bytes that preconditioners of one level say that they move, from what they do to vectors."""
 
 from __future__ import annotations
 

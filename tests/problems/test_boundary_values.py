@@ -169,7 +169,7 @@ def test_a_gpu_has_the_same_solution(name: str) -> None:
 
 
 def test_a_robin_condition_is_kept_where_alpha_over_kappa_is_beyond_all_numbers() -> None:
-    """Its limit is a fixed value: a line from 3 to 1."""
+    """The limit of the condition is a fixed value: a line from 3 to 1."""
     expected = 3.0 - 2.0 * (np.arange(6) + 0.5) / 6.0
     for alpha in (1e290, 1e300, np.full((2, 3), 1e300)):
         bc = {"x-": Robin(alpha, 3.0 * alpha), "x+": Dirichlet(1.0), "y": Neumann(), "z": Neumann()}

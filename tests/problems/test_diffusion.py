@@ -50,7 +50,7 @@ def solve(problem: Problem, f: Any, **options: Any) -> F64:
 
 
 class Assembled:
-    """What a program makes of a problem: its matrix, applied, and its right-hand side."""
+    """Matrix, applied, and right-hand side that a program makes of a problem."""
 
     def __init__(self, problem: Problem, backend: str, chunks: Any = (1, 1, 1)) -> None:
         spec = SolveSpec.plan(problem, chunks, m=Identity())
@@ -652,7 +652,7 @@ def test_a_constant_that_rounding_alone_fixes_does_not_make_a_matrix_indefinite(
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("bc", ["neumann", "periodic"])
 def test_multigrid_takes_what_rounding_makes_of_a_zero_for_zero(bc: str, precision: Any) -> None:
-    """Where nothing fixes the constant, the coarsest level must not amplify it: n·r drifts by rounding."""
+    """A constant that nothing fixes must not be amplified by the coarsest level: n·r drifts by rounding."""
     f = np.random.default_rng(13).standard_normal((64, 64, 64))
     f -= f.mean()
     problem = diffusion(f.shape, kappa, spacing=1 / 64, bc=bc)

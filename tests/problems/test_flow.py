@@ -160,7 +160,7 @@ def test_a_rotating_flow_takes_few_iterations(peclet: float, dimensions: int) ->
     ],
 )
 def test_a_cell_without_a_neighbor_is_zero(kappa: Any, more: dict[str, Any]) -> None:
-    """Its row has a diagonal of zero, or of rounding; infinite sources in cells that are left out led to a warning."""
+    """A row with a diagonal of zero, or of rounding; infinite sources in cells that are left out led to a warning."""
     mask = np.zeros((8, 8), dtype=np.bool_)
     mask[2:5, 2:5] = True
     mask[3, 3] = False

@@ -264,7 +264,7 @@ def test_the_matrix_is_read_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch
 
 
 class Crowded:
-    """What `room` asks of a session, on a GPU with so many bytes left."""
+    """Session as `room` asks it, on a GPU with so many bytes left."""
 
     def __init__(self, problem: Problem, free: int) -> None:
         self.problem, self.spec = problem, SolveSpec.plan(problem, (1, 1, 1))

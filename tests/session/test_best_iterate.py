@@ -89,7 +89,7 @@ def test_no_answer_is_worse_than_zero() -> None:
 
 
 def test_an_x_beyond_all_digits_is_none() -> None:
-    """Its residual is rounding: 0.62 ‖b‖ in the order of these sums, 1.41 ‖b‖ in that of SciPy's."""
+    """A residual that is rounding: 0.62 ‖b‖ in the order of these sums, 1.41 ‖b‖ in that of SciPy's."""
     _, a, b = system(187)
     found = dsolver.solve(a, b, method="gmres", device="cpu")
     assert not found.converged

@@ -351,7 +351,7 @@ def test_an_index_that_names_anything_but_saves_is_refused_and_nothing_is_remove
 
 
 class Ran:
-    """What runs where it is unpickled."""
+    """Object that runs where it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("ran",)
@@ -397,7 +397,7 @@ def test_what_no_save_has_written_is_not_read_and_runs_nothing(
 
 
 def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None:
-    """It was told of after the first interval alone. The folder around it is gone, as that of a disk may be."""
+    """A fault that was told of after the first interval alone: the folder around is gone, as that of a disk may be."""
     (gone := tmp_path / "gone").mkdir()
     store = Checkpoint(gone / "saves", every=1e6)
     gone.rmdir()

@@ -169,7 +169,7 @@ def assert_nothing_on(client: Client) -> None:
 
 
 def told(request: pytest.FixtureRequest, watch: Watch) -> None:
-    """Its silence goes into the report of `--junitxml`."""
+    """Silence after a fault, for the report of `--junitxml`."""
     request.node.user_properties.append(("silence", round(watch.silence(), 2)))
 
 
@@ -389,7 +389,7 @@ def test_a_checkpoint_that_is_damaged_when_a_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """It goes on from the save before, or begins anew where there is none to go on from, and says so."""
+    """A solve goes on from the save before, or begins anew where there is none to go on from, and says so."""
     monkeypatch.setattr(crew, "RETURN", 0.0)
     monkeypatch.setattr(crew, "ANSWER", PATIENCE)
     store = Checkpoint(tmp_path / "store", every=0.0)

@@ -1,4 +1,4 @@
-"""How a solve is controlled and judged, with a stand-in for the program that says what a test wants."""
+"""Control and judgement of a solve, with a stand-in for the program that says what a test wants."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Script:
         return self._next(self.truths)
 
     def keep(self) -> None:
-        """It is in each script where solves begin."""
+        """Nothing: each script has it where solves begin."""
 
     uneven = False
 
@@ -532,7 +532,7 @@ class Drifting(Script):
 
 
 def test_a_long_solve_takes_the_true_residual_before_it_drifts() -> None:
-    """Where the bound of the drift passes sqrt(eps) of the residual: not before, and not again and again."""
+    """The bound of the drift passes sqrt(eps) of the residual: not before, and not again and again."""
     job = Drifting(magnitude=100.0)
     made = Solving(job, Options(rtol=1e-13))
     assert made.run() is Status.CONVERGED

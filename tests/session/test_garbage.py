@@ -1,4 +1,4 @@
-"""What a Solver leaves, closed or dropped: no array waits for the collector, which sees no memory of a GPU."""
+"""Leftovers of a Solver, closed or dropped: no array waits for the collector, which sees no memory of a GPU."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def out_of_memory() -> Exception:
 
 @pytest.mark.parametrize("nth", [1, 3, 5])
 def test_memory_that_runs_out_leaves_no_array(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is given back in the end must be free by then, although the error that tells of it is on its way."""
+    """Memory given back in the end must be free by then, although the error that tells of it is on its way."""
     seen: list[weakref.ref[Any]] = []
     left: list[int] = []
     zeros, lattice = CpuBackend.zeros, CpuLayoutSetup.colored

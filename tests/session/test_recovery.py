@@ -60,7 +60,7 @@ def client() -> Iterator[Client]:
 
 
 def left(client: Client) -> list[Any]:
-    """What remains of ranks on the workers."""
+    """Ranks that remain on the workers."""
 
     def look() -> Any:
         names = [thread.name for thread in threading.enumerate() if thread.name.startswith("dsolver-")]
@@ -111,7 +111,7 @@ def test_a_killed_worker_is_replaced_and_the_solve_goes_on(
 
 
 def test_timings_and_words_of_a_solve_that_lost_a_worker(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """They were of the last attempt alone, and it went on "with 3 workers, where it had 3"."""
+    """Timings were of the last attempt alone, and it went on "with 3 workers, where it had 3"."""
     killer = Killer(client, 8, 1)
     began = time.perf_counter()
     solution = dsolver.solve(PROBLEM, B, client=client, M=None, callback=killer)
@@ -196,7 +196,7 @@ def test_coefficients_are_brought_to_the_new_owners(client: Client) -> None:
 def test_a_worker_that_pauses_is_gone_back_to(
     engine: Any, client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers again by the time that workers are asked with whom to go on: all were there, and the solve ended."""
+    """A worker that answers again when workers are asked with whom to go on: all were there, and the solve ended."""
     for module in (rank_calls, results):
         monkeypatch.setattr(module, "PING_TIMEOUT", 0.5)
         monkeypatch.setattr(module, "GRACE", 0.5)
@@ -221,7 +221,7 @@ def test_a_worker_that_pauses_is_gone_back_to(
 def test_a_worker_that_pauses_while_results_are_renamed(
     client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was "the cluster does not answer"."""
+    """A worker because of which "the cluster does not answer" was told."""
     monkeypatch.setattr(results, "PING_TIMEOUT", 0.5)
     killer, rename, answering = Killer(client, 0, 1), Results.rename, crew.answering
 
@@ -255,7 +255,7 @@ def cut() -> None:
 
 
 def test_ranks_that_lose_a_connection_begin_anew(truth: Any) -> None:
-    """Their workers are well."""
+    """Ranks whose workers are well."""
     with cluster(2, processes=True) as two:
         address = sorted(two.nthreads())[0]
         heard: list[State] = []
@@ -280,7 +280,7 @@ def told_unless(told: Callable[[], Any], pid: int) -> Any:
 def test_a_worker_that_is_killed_when_it_is_asked_first(
     client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It said "does not answer within 60 s" at once, though others were there."""
+    """A solve that said "does not answer within 60 s" at once, though others were there."""
     found = partial(told_unless, devices.facts_with_gpu, Killer(client, 1, 1).pid)
     monkeypatch.setattr(devices, "facts_with_gpu", found)
     check(dsolver.solve(PROBLEM, B, client=client, M=None), truth)

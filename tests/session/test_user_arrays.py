@@ -66,7 +66,7 @@ def expected(b: F64) -> F64:
 
 
 def strided(values: F64) -> F64:
-    """The same values, with memory between them that is not theirs."""
+    """Equal values, with memory between them that is not theirs."""
     wide = np.full(tuple(2 * n for n in values.shape), np.nan)
     view = wide[::2, 1::2, ::-2]
     view[:] = values
@@ -122,7 +122,7 @@ def test_dask_in_dask_out_with_one_block_a_chunk(
 
 
 def test_a_dask_array_is_never_gathered(client: Client, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its blocks go from worker to worker; the client sees only their futures."""
+    """Blocks that go from worker to worker; the client sees only their futures."""
 
     scatter: Callable[..., Any] = Client.scatter
 
@@ -407,7 +407,7 @@ class Kind:
 
 
 class Tensor:
-    """What another package's array has: DLPack and a shape, and no more of NumPy."""
+    """Array of another package, with DLPack and a shape, and no more of NumPy."""
 
     def __init__(self, values: Any) -> None:
         self.values, self.shape, self.dtype, self.ndim = values, values.shape, Kind(values.dtype), values.ndim

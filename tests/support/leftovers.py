@@ -1,4 +1,4 @@
-"""What a test must not leave behind: processes, sockets, shared memory, temporary files."""
+"""Leftovers that a test must not have: processes, sockets, shared memory, temporary files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.waiting import gone
 
 SHARED = Path("/dev/shm")  # noqa: S108  to look at, not to use
 OURS = ("nccl", "psm_", "dsolver", "cuda")
-"""How names of shared memory begin that this package's own dependencies make. Other tests' browsers make others."""
+"""Beginnings of names of shared memory that this package's own dependencies make. Other tests' browsers make others."""
 DASKS_OWN = ("global.lock", "purge.lock", "scheduler-")
-"""How names of files begin that Dask leaves in a folder for temporary files, to use again or to clean up next time."""
+"""Beginnings of names of files that Dask leaves in a folder for temporary files, to use or to clean up next time."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Belongings:
 
     @classmethod
     def now(cls, folder: Path) -> Belongings:
-        """What there is."""
+        """Leftovers that there are."""
         me = psutil.Process()
         return cls(
             processes=frozenset(_name(child) for child in me.children(recursive=True)) - {""},
@@ -56,7 +56,7 @@ class Belongings:
         )
 
     def beyond(self, before: Belongings) -> dict[str, list[str]]:
-        """What is there now and was not before."""
+        """Leftovers that are there now and were not before."""
         new = {f.name: sorted(getattr(self, f.name) - getattr(before, f.name)) for f in fields(self)}
         return {name: values for name, values in new.items() if values}
 

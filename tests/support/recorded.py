@@ -44,7 +44,7 @@ from dsolver.problems import Dirichlet, Problem, Robin
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]
 History = dict[str, Any]
-"""What is recorded of one right-hand side: see `history`."""
+"""Record of one right-hand side: see `history`."""
 
 FOLDER: Final = Path(__file__).parents[1] / "records"
 FILES: Final = {"cpu": FOLDER / "histories.json", "cuda": FOLDER / "histories_cuda.json"}
@@ -236,7 +236,7 @@ LARGER: Final[dict[str, Case]] = {
     "1:1:100 larger": diffusion(SIDE, [1.0, 1.0, 100.0]),
     "pores larger": diffusion((64, 64, 64), bc=THROUGH, mask=pores((64, 64, 64))),
 }
-"""What a GPU solves besides: some of its kernels are for large levels alone."""
+"""Systems that a GPU solves besides: some of its kernels are for large levels alone."""
 
 BENCHMARKS: Final[dict[str, tuple[str, ...]]] = {
     f"benchmark {name} {'x'.join(cut)}": ("--grid", "32", "16", "16", "--chunks", *cut, *arguments)
@@ -293,7 +293,7 @@ def _digest(values: F64) -> str:
 
 
 def benchmark(arguments: tuple[str, ...], **where: str) -> list[History]:
-    """What `dsolver hpcg` reports, without what depends on time."""
+    """Report of `dsolver hpcg`, without what depends on time."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         options = [text for name, value in where.items() for text in (f"--{name}", value)]
@@ -312,7 +312,7 @@ def benchmark(arguments: tuple[str, ...], **where: str) -> list[History]:
 
 
 def _hexadecimal(value: Any) -> Any:
-    """The same values with all floats as hexadecimal numbers."""
+    """Values with all floats as hexadecimal numbers."""
     if isinstance(value, Mapping):
         return {name: _hexadecimal(entry) for name, entry in value.items()}
     return value.hex() if isinstance(value, float) else value
@@ -348,7 +348,7 @@ def _lines(found: list[History]) -> str:
 
 
 def difference(found: list[History], recorded: list[History]) -> str:
-    """Where computed histories first differ from recorded ones, in a sentence; empty where no bit does."""
+    """First difference of computed histories from recorded ones, in a sentence; empty where no bit differs."""
     if len(found) != len(recorded):
         return f"{len(found)} histories in place of {len(recorded)}"
     for number, (one, other) in enumerate(zip(found, recorded, strict=True)):

@@ -133,7 +133,7 @@ class BlockPreconditioner(Preconditioner):
 
     @property
     def asked(self) -> str:
-        """Its name with those of the fields' preconditioners."""
+        """Name of M with those of the fields' preconditioners."""
         return f"{type(self).__name__}({', '.join(part.asked for part in self.parts)})"
 
     def beside(self, problem: Problem) -> int:

@@ -39,7 +39,7 @@ class Condition(ABC):
 
     @property
     def values(self) -> dict[str, FaceValue]:
-        """Its numbers by name."""
+        """Numbers of the condition by name."""
         return dict(vars(self))
 
     @property

@@ -54,7 +54,7 @@ class Slab:
         return len(self.own)
 
     def arrays(self, problem: Problem) -> dict[str, Array]:
-        """Its parts of a problem's arrays."""
+        """Parts of a problem's arrays in the slab."""
         faces = np.arange(self.first - self.below, self.last + self.above + 1)
         faces = faces % self.grid[0] if self.first < self.below or self.last + self.above > self.grid[0] else faces
         found = {}

@@ -23,7 +23,7 @@ class CudaComplexRows(ComplexRows):
         self._general = general
 
     def mirrors(self, rows: Csr) -> MirrorImages:
-        """It waits; the place is looked for where there is a difference."""
+        """Mirror images, waited for; the place is looked for where there is a difference."""
         found = counters(3)
         _launch("mirror_images", rows, found)
         largest, difference, conjugate = read_back(found).view(np.float64).tolist()
@@ -67,7 +67,7 @@ class CudaComplexRows(ComplexRows):
         return rows._replace(values=out)
 
     def collapsed(self, rows: Csr, aggregate: Array, count: int) -> Csr:
-        """It waits."""
+        """Rows of aggregates, waited for."""
         row = aggregate[of_entries(rows.start, len(rows.columns))]
         column = aggregate[rows.columns]
         kept = cupy.flatnonzero((row != column) & (row >= 0) & (column >= 0))

@@ -89,7 +89,7 @@ class PeerHalo:
             launch_early(self._receive, (len(self._incoming) // _COPY.itemsize,), (THREADS,), arguments)
 
     def _addresses(self, vectors: Sequence[Array]) -> tuple[Any, np.uint64]:
-        """Their addresses on the device, copied once for the same vectors, and never while a graph is captured.
+        """Addresses of vectors on the device, copied once for the same ones, and never while a graph is captured.
 
         Or that of a single one, which nothing is copied for.
         """

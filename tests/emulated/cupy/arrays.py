@@ -19,7 +19,7 @@ REFUSED: Final = frozenset({"where", "initial", "like"})
 """Keyword arguments of NumPy's functions that CuPy's do not have."""
 
 recording = threading.local()
-"""Its `work` is the list of calls of the CUDA graph that this thread captures, if it does."""
+"""State of a thread: `work` is the list of calls of the CUDA graph that it captures, if it does."""
 
 
 class Guarded(np.ndarray[Any, np.dtype[np.uint8]]):

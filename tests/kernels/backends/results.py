@@ -21,7 +21,7 @@ def is_run(s: Slices, backend: Backend) -> npt.NDArray[np.bool_]:
 
 
 def made_explicit(s: Slices, backend: Backend) -> Slices:
-    """The same entries with a column for each."""
+    """Entries with a column for each."""
     start, column_start, columns = (backend.to_host(v) for v in (s.start, s.column_start, s.columns))
     out = []
     for i in range(len(start) - 1):
@@ -44,7 +44,7 @@ def with_slices(b: Box, local: Slices) -> Any:
 
 
 def smoothed(b: Box, matrix: Any) -> list[F64]:
-    """What every kind of half sweep leaves."""
+    """Results of every kind of half sweep."""
     s, x, e, w, c = (b.zeros() for _ in range(5))
     b.kernel("symgs")(matrix, b.vector(1), s)
     b.kernel("presmooth")(matrix, b.vector(1), x, e)

@@ -1,4 +1,4 @@
-"""What launches on a GPU must do besides: be captured, take turns, end."""
+"""Duties of launches on a GPU besides results: be captured, take turns, end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leads from one layout to another: rectangular matrices and routes."""
+"""Ways from one layout to another: rectangular matrices and routes."""
 
 from __future__ import annotations
 

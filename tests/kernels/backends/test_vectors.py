@@ -314,7 +314,7 @@ def test_a_breakdown_leaves_p_as_it_was(name: str, case: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 8, 13, 4095, 4097, 8195])
 def test_dots_of_any_number_of_items(count: int) -> None:
-    """Those behind the last whole register count, too: vectors of inverses and of users have any length."""
+    """Items behind the last whole register count, too: vectors of inverses and of users have any length."""
     vectors: Any = load("cpu").vectors
     x, y, dot = np.arange(1.0, count + 1.0), np.full(count, 2.0), np.empty(1)
     vectors.dot(x, y, dot)

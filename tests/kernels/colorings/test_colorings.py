@@ -176,7 +176,7 @@ def dense(factors: Any, color: Any) -> F64:
 @pytest.mark.parametrize("name", ["greedy", "jpl", "levels"])
 @pytest.mark.parametrize("kind", ["lattice", "unsymmetric", "power law"])
 def test_incomplete_factors_are_a_where_a_has_entries(kind: str, name: str) -> None:
-    """What defines ILU(0): Saad, proposition 10.4."""
+    """Definition of ILU(0): Saad, proposition 10.4."""
     a = csr(MATRICES[kind])
     color = colored(HOST, HOST.graph_of(a), name, 0)
     whole = a.dense()

@@ -1,4 +1,4 @@
-"""Which format a matrix gets."""
+"""Formats that matrices get."""
 
 from __future__ import annotations
 

@@ -414,7 +414,7 @@ def test_an_entry_of_its_own_is_no_constant_stencil() -> None:
 
 
 def test_a_diagonal_that_would_lose_its_digits_is_no_constant_stencil() -> None:
-    """What a face gains is then the negative of what is inside, and nothing is left of what there is."""
+    """Faces that gain the negative of what is inside, so that nothing is left."""
     case = Case(shape=(8, 6, 5), points=7, faces=False)
     rows = rows_of(case)
     weights = np.broadcast_to(rows.weights[:, None], (7, rows.rows)).copy()

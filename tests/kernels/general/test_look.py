@@ -100,7 +100,7 @@ def counted(of: Any) -> tuple[int, int]:
 
 
 def expected(a: sparse.csr_array) -> Look:
-    """The same by operations on whole arrays."""
+    """Findings by operations on whole arrays."""
     dense, diagonal = a.toarray(), a.diagonal()
     sums, sizes = dense.sum(axis=1), abs(dense).sum(axis=1)
     difference = abs(dense - dense.T)
@@ -227,7 +227,7 @@ def test_faults_are_found(name: str) -> None:
 
 
 def mixed(rows: Csr) -> Csr:
-    """The same rows with their entries in another order."""
+    """Rows with their entries in another order."""
     order = np.random.default_rng(6).permutation(len(rows.columns))
     order = order[np.argsort(np.repeat(np.arange(rows.size), np.diff(rows.start))[order], kind="stable")]
     return Csr(rows.start, rows.columns[order], rows.values[order])

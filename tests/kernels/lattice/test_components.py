@@ -19,7 +19,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 def expected(labels: Any) -> Any:
-    """The same of a sparse graph."""
+    """Components of a sparse graph."""
     number, opened = np.arange(labels.size).reshape(labels.shape), labels < SOLID
     pairs = []
     for axis in range(3):
@@ -47,7 +47,7 @@ def test_every_cell_gets_the_least_label_of_its_set(backend: Backend, shape: tup
 
 
 def test_a_path_that_winds_through_all_lines(backend: Backend) -> None:
-    """There and back along x in every second line: no pass along the axes follows more than one."""
+    """A path there and back along x in every second line: no pass along the axes follows more than one."""
     nz, ny, _ = shape = (21, 21, 22)
     labels = np.full(shape, SOLID)
     order = [(k, j) for k in range(0, nz, 2) for j in (range(0, ny, 2) if k % 4 == 0 else range(ny - 1, -1, -2))]

@@ -76,7 +76,7 @@ def aligned(values: Any) -> npt.NDArray[np.int32]:
 def problem(
     grid: Triple, factors: Triple, periodic: tuple[bool, bool, bool], offsets: tuple[Triple, ...]
 ) -> tuple[Coarsening, F64]:
-    """What is coarsened, and weights of rows whose sum is positive."""
+    """A coarsening, and weights of rows whose sum is positive."""
     c = Coarsening(lo=(0, 0, 0), shape=grid, grid=grid, periodic=periodic, factors=factors)
     weights = -np.random.default_rng(5).uniform(0.01, 1.0, (len(offsets), *c.ghosted))
     weights[offsets.index((0, 0, 0))] = -weights.sum(axis=0) + 0.1

@@ -68,7 +68,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_words_are_news_and_come_less_and_less_often(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was "3 so far" each second."""
+    """Words that were "3 so far" each second."""
     clock, spoken = Clock(monkeypatch, terminal=True), words.Words("this machine", "")
     for done in (0, 0, 1, 1, 1, 4, 4, 9):
         spoken.look(done)
@@ -228,7 +228,7 @@ def test_each_kind_of_solve_has_its_loops_compiled_beside(tmp_path: Path, monkey
 
 
 def test_processes_beside_begin_while_this_one_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They began when the first loop had to be compiled: a second of the second core was lost."""
+    """Processes that began when the first loop had to be compiled: a second of the second core was lost."""
     made = Started(monkeypatch, {0, 1})
     heard, other = (FirstUse(str(tmp_path / "cache")) for _ in range(2))
     heard.begin()

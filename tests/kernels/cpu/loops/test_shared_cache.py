@@ -1,4 +1,4 @@
-"""Where compiled CPU kernels are kept."""
+"""Places where compiled CPU kernels are kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def twice(x: float) -> float:
 def test_it_is_outside_of_the_package(
     place: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where an uninstallation would leave it, and with it a folder that hides an editable installation."""
+    """A cache that an uninstallation would leave, and with it a folder that hides an editable installation."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert place("").is_relative_to(tmp_path / "dsolver")
     assert compiled_module.config.CACHE_DIR == "", "for other packages it is as it was"
@@ -201,7 +201,7 @@ def flip(path: Path) -> None:
 def test_a_damaged_file_is_compiled_anew(
     fresh: Path, kind: str, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It ended every solve with an UnpicklingError or LLVM's words; a byte of machine code that is another one ran."""
+    """Files that ended every solve with an UnpicklingError or LLVM's words; machine code with another byte ran."""
     assert found(compiled()(twice)) == (6.0, 1)
     assert found(compiled()(twice)) == (6.0, 0)
     (path,) = fresh.rglob(f"*.{kind}")

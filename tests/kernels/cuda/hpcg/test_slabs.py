@@ -67,7 +67,7 @@ class Case:
 
 
 class OnHost(np.ndarray[Any, Any]):
-    """What CuPy's arrays can do beside NumPy's."""
+    """Methods of CuPy's arrays that NumPy's have not."""
 
     def get(self) -> npt.NDArray[Any]:
         return np.asarray(self)

@@ -226,7 +226,7 @@ def test_others_are_compiled_beside_one_that_takes_long(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("beside")
 def test_a_process_ends_when_what_is_being_compiled_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It aborted in the compiler's threads."""
+    """A process that aborted in the compiler's threads."""
     monkeypatch.setattr(first_use, "CACHED", 0.01)
     module, busy, waiting = Compiled(), Compiled(), Compiled()
 

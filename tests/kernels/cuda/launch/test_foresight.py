@@ -20,7 +20,7 @@ def larger(backend: Backend, value: float) -> bool:
 
 
 def test_answers_of_the_last_set_up_are_taken_and_compared() -> None:
-    """What is the same twice is foreseen. What was wrong once is trusted again when two set-ups have had the same."""
+    """Answers that are the same twice are foreseen, and one that was wrong when it has been the same twice again."""
     backend = load("cuda")
 
     def set_up(*values: float, key: Any = "test of answers") -> list[bool]:

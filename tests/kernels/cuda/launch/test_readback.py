@@ -67,7 +67,7 @@ def test_kernels_of_what_is_done_meanwhile_are_not_waited_for(monkeypatch: pytes
 
 
 def test_numbers_that_are_asked_for_come_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of kernels' counters, in whatever order; others, and those far off, come in copies of their own."""
+    """Counters of kernels, in whatever order; other numbers, and those far off, come in copies of their own."""
     import cupy
     from cupy.cuda import runtime
 

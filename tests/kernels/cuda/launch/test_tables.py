@@ -48,7 +48,7 @@ def test_the_same_values_are_brought_once(tables: Any) -> None:
 
 
 def test_what_is_not_kept_belongs_to_the_stream_that_reads_it(tables: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is freed on the stream that brings tables could be written over at once by the next."""
+    """Memory freed on the stream that brings tables could be written over at once by the next."""
     monkeypatch.setattr(tables, "MOST", 2)
     for number in range(4):
         tables.table(np.full(3, number))

@@ -26,7 +26,7 @@ def made_of(kinds: tuple[str, ...], count: int) -> list[Any]:
 
 @pytest.mark.parametrize("count", [1, 7, 40])
 def test_arrays_go_to_addresses_and_come_back(count: int) -> None:
-    """Those of all sizes, from any byte on, of one launch and of several."""
+    """Copies of all sizes, from any byte on, in one launch and in several."""
     import cupy
 
     from dsolver.kernels.cuda.peer.moves import move
@@ -46,7 +46,7 @@ def test_arrays_go_to_addresses_and_come_back(count: int) -> None:
 
 
 def test_nothing_beside_a_place_is_written() -> None:
-    """Of an odd number of bytes, at an odd address."""
+    """Array of an odd number of bytes, at an odd address."""
     import cupy
 
     from dsolver.kernels.cuda.peer.moves import move
