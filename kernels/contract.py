@@ -75,7 +75,7 @@ FILL = _kernel("fill", reads="layout value", writes="x")
 ASSEMBLE = _kernel("assemble", reads="layout source", updates="x")
 """x, the source of a differential equation, becomes the right-hand side of its cells: `lattice.sources.Source`."""
 PACK = _kernel("pack", reads="plan x", writes="buffer")
-"""buffer = x at the rows that the neighbors read, neighbor after neighbor."""
+"""buffer = x at the rows that the neighbors read, neighbor after neighbor; x may be of another type."""
 
 SPMV = _kernel("spmv", reads="A x", writes="y")
 """y = A_local x."""

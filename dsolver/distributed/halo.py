@@ -39,6 +39,12 @@ def direct_layout(backend: Backend, sends: Counts, receives: Counts) -> HaloLayo
     return _layout(backend, backend.xp.arange(items, dtype=np.int32), sends, receives, items)
 
 
+def row_layout(backend: Backend, plan: HaloPlan) -> HaloLayout:
+    """The exchange, by a plan of rows and slots, of vectors whose items are in the order of the rows."""
+    rows, sends, receives = _sent(backend, plan)
+    return _layout(backend, rows.astype(np.int32), sends, receives)
+
+
 def gather_layout(
     backend: Backend, number: int, rows: Layout | None = None, *, hosts: Sequence[int], sizes: Sequence[int]
 ) -> HaloLayout:
@@ -64,7 +70,7 @@ def gather_senders(hosts: Sequence[int], chunks: int) -> list[list[int]]:
 def _sent(backend: Backend, plan: HaloPlan) -> tuple[Any, Counts, Counts]:
     """int64, all rows that a plan sends, on the device, wherever its arrays lie; how many go, and how many come."""
     rows = [backend.asarray(rows) for _, rows in plan.sends]
-    joined = backend.xp.concatenate([backend.xp.empty(0, dtype=np.int64), *rows])
+    joined = rows[0] if len(rows) == 1 else backend.xp.concatenate([backend.xp.empty(0, dtype=np.int64), *rows])
     return joined, [(chunk, len(rows)) for chunk, rows in plan.sends], plan.receives
 
 
@@ -74,7 +80,7 @@ def _ordered(backend: Backend, layout: Layout, rows: Any, sends: Counts, receive
     return _layout(backend, places, sends, receives, layout.size)
 
 
-def _layout(backend: Backend, send_rows: Any, sends: Counts, receives: Counts, items: int) -> HaloLayout:
+def _layout(backend: Backend, send_rows: Any, sends: Counts, receives: Counts, items: int | None = None) -> HaloLayout:
     return HaloLayout(
         send_rows=send_rows,
         sends=_ranges(sends, 0),

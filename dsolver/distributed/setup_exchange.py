@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
-from dsolver.distributed.halo import direct_layout
+from dsolver.distributed.halo import row_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.engines.partners import mutual
 from dsolver.grid.halo import HaloPlan
@@ -20,7 +18,7 @@ WORD: Final = 52  # chunks whose numbers are bits of one float64
 class GhostExchange:
     """Exchange of one value a row, for the ghosts of every chunk; rows: for `in_window`, an object with its `window`.
 
-    Values, of own points in their order, are of any type; those that are sent travel as float64.
+    Values, of own points in their order, are of any type; those that are sent may travel as float64.
     """
 
     def __init__(self, engine: Engine, plans: PerChunk, senders: Senders, rows: PerChunk | None = None) -> None:
@@ -29,14 +27,13 @@ class GhostExchange:
         if self._alone:
             self._none = engine.per_chunk(_nothing)
         else:
-            self._sent = engine.per_chunk(_sent_rows, plans)
             self._halo = self._engine.halo(engine.per_chunk(_layout, plans), senders)
 
     def __call__(self, values: PerChunk) -> PerChunk:
-        """The ghosts' values, float64 by slot; None for one chunk."""
+        """The ghosts' values, float64 by slot; None for one chunk. Own ones are float64."""
         if self._alone:
             return self._none
-        self._send(values)
+        self._engine.exchange(values, self._halo)
         return self._engine.per_chunk(_slots, self._halo)
 
     def in_window(self, values: PerChunk) -> PerChunk:
@@ -44,12 +41,7 @@ class GhostExchange:
         if self._alone:
             return values
         assert self._rows is not None
-        self._send(values)
-        return self._engine.per_chunk(_around, self._rows, values, self._halo)
-
-    def _send(self, values: PerChunk) -> None:
-        picked = self._engine.per_chunk(_picked, self._sent, values)
-        self._engine.exchange(self._engine.field_of(picked), self._halo)
+        return self._engine.around(values, self._rows, self._halo)
 
 
 def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
@@ -97,18 +89,8 @@ def reach_of(*steps: Senders) -> list[tuple[int, ...]]:
     return mutual(dict(enumerate(found)), len(found))
 
 
-def _sent_rows(backend: Backend, _: int, plan: HaloPlan) -> Any:
-    """The rows that a plan sends, int64, neighbor after neighbor."""
-    rows = [backend.amg.asarray(rows) for _, rows in plan.sends]
-    return np.concatenate(rows) if rows else backend.amg.asarray(np.zeros(0, dtype=np.int64))
-
-
 def _layout(backend: Backend, _: int, plan: HaloPlan) -> HaloLayout:
-    return direct_layout(backend, [(to, len(rows)) for to, rows in plan.sends], plan.receives)
-
-
-def _picked(backend: Backend, _: int, rows: Any, values: Any) -> Any:
-    return backend.amg.picked(values, rows)
+    return row_layout(backend, plan)
 
 
 def _nothing(_: Backend, __: int) -> None:
@@ -117,11 +99,6 @@ def _nothing(_: Backend, __: int) -> None:
 
 def _slots(backend: Backend, _: int, halo: Any) -> Any:
     return halo[backend.guard : len(halo) - backend.guard].copy()
-
-
-def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any) -> Any:
-    ghosts, window = halo[backend.guard : len(halo) - backend.guard], rows.window
-    return backend.amg.around(values, ghosts, window.rows, window.below)
 
 
 def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:

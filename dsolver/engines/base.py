@@ -185,11 +185,19 @@ class Engine(ABC):
         """Run a kernel on every chunk, with operands in the kernel's order."""
 
     @abstractmethod
-    def exchange(self, x: Field, halo: Halo) -> None:
-        """Start to fill the halo with x of the neighbors.
+    def exchange(self, x: Field | PerChunk, halo: Halo) -> None:
+        """Start to fill the halo with x of the neighbors: a field, or arrays of every chunk in its order.
 
         Operations that neither read the halo nor change x may run meanwhile; the next one that reads it waits.
         """
+
+    def around(self, values: PerChunk, rows: PerChunk, halo: Halo) -> PerChunk:
+        """Values of all points of every chunk's window, of their type: own ones, and ghosts', which are exchanged.
+
+        `values`: an array of own points. `rows`: an object with its `window`, whose ghosts have the order of the slots.
+        """
+        self.exchange(values, halo)
+        return self.per_chunk(_around, rows, values, halo)
 
     def run_after(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
         """Run a kernel that reads a halo which is under way, on every chunk, as soon as that has come.
@@ -404,3 +412,8 @@ def _on_host(backend: Backend, _: int, *numbers: Any) -> tuple[float, ...]:
     """Numbers of a device, float64 (1,) each, in one copy."""
     together = backend.xp.concatenate(numbers) if len(numbers) > 1 else numbers[0]
     return tuple(backend.to_host(together).tolist())
+
+
+def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any) -> Any:
+    ghosts, window = halo[backend.guard : len(halo) - backend.guard], rows.window
+    return backend.amg.around(values, ghosts, window.rows, window.below)

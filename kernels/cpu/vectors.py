@@ -73,7 +73,10 @@ class CpuVectors(Vectors):
             x[-SLICE:] = 0.0  # of rows that are not stored
 
     def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
-        self._gather(plan.send_rows, x, buffer)
+        if x.dtype == buffer.dtype:
+            self._gather(plan.send_rows, x, buffer)
+        else:
+            buffer[:] = x[plan.send_rows]
 
     def dot(self, x: Real, y: Real, dot: F64) -> None:
         if not x.dtype == y.dtype == self.dtype:  # a GPU would take the bits for those of its type, and say nothing

@@ -56,6 +56,7 @@ def ranks(owners: Sequence[int], patience: float) -> Iterator[Callable[[Callable
         patch.setattr(compiler.Kernel, "run", locked)
         patch.setattr(PeerHalo, "send", _launched(_send))
         patch.setattr(PeerHalo, "receive", _launched(_receive))
+        patch.setattr(PeerHalo, "around", _around)
         patch.setattr(PeerSum, "__call__", _launched(_total))
         transports = list(threads.map(connected, connections_of))
         try:
@@ -86,6 +87,8 @@ def _send(self: Any, vectors: Sequence[Any]) -> None:
         items = np.zeros(copy["count"], dtype=vectors[0].dtype)
         if copy["from"]:
             items = vectors[copy["chunk"]].host[_at(copy["from"], np.int32, copy["count"])]
+        if items.itemsize == 1:
+            items = items.astype(np.uint64)
         _put(int(copy["to"]) + number % 2 * int(copy["slot"]), items, number)
 
 
@@ -97,6 +100,20 @@ def _receive(self: Any) -> None:
         items = _awaited(where, size, int(copy["count"]), number, int(self._alarm))
         if copy["to"]:
             _at(copy["to"], items.dtype, len(items))[:] = items
+
+
+def _around(
+    self: Any, own: Any, rows: int, below: int, ghosts: int, words: tuple[int, int], flags: tuple[int, int]
+) -> Any:
+    import cupy
+
+    number, alarm, out = int(self._number.host[0]), int(self._alarm), cupy.empty(rows + ghosts, dtype=own.dtype)
+    slot = number % 2 * words[1]
+    _awaited(flags[0] + slot, 8, flags[1], number, alarm)
+    found = _awaited(words[0] + slot, 8, ghosts, number, alarm)
+    found = found.view(own.dtype) if own.itemsize == 8 else found.view(np.uint64).astype(own.dtype)
+    out.host[:] = np.concatenate([found[:below], own.host, found[below:]])
+    return out
 
 
 def _total(self: Any, own: Any, gathered: Any, out: Any, *, fenced: bool = False) -> None:

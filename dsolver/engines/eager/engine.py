@@ -208,8 +208,14 @@ class EagerEngine(Engine):
             with measured(number):
                 self._calls.call(call, *(c[number] if isinstance(c, dict) else c for c in columns))
 
-    def exchange(self, x: Field, halo: Halo) -> None:
-        assert isinstance(x, EagerField)
+    def around(self, values: PerChunk, rows: PerChunk, halo: Halo) -> PerChunk:
+        assert isinstance(halo, EagerHalo)
+        halo.wait()
+        found = halo.channel.around(items_of(values), items_of(rows))
+        return super().around(values, rows, halo) if found is None else EagerPerChunk(dict(found))
+
+    def exchange(self, x: Field | PerChunk, halo: Halo) -> None:
+        assert isinstance(x, EagerField | EagerPerChunk)
         assert isinstance(halo, EagerHalo)
         halo.wait()  # an exchange that was not read may still be under way
         if halo.level is None:

@@ -116,7 +116,7 @@ class GraphEngine(Engine):
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         self._launch(kernel, operands)
 
-    def exchange(self, x: Field, halo: Halo) -> None:
+    def exchange(self, x: Field | PerChunk, halo: Halo) -> None:
         assert isinstance(halo, handles.GraphHalo)
         plan = halo.shape
         packed = self._map(LABELS["pack"], tasks.pack_halo, (plan, x), kernel="pack")

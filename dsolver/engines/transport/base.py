@@ -32,6 +32,10 @@ class Channel(ABC):
     def send(self, x: Mapping[int, Any]) -> None:
         """Write what neighbors read of own x to them, or pack it for `receive`; called in a new `send_context`."""
 
+    def around(self, own: Mapping[int, Any], rows: Mapping[int, Any]) -> Mapping[int, Any] | None:
+        """As of `Engine.around`, where values need not come to halo vectors first; None where they do."""
+        return None
+
     @abstractmethod
     def receive(self) -> Callable[[], None]:
         """Begin to fill the halo vectors, and send what is only packed. Called after each `send`.

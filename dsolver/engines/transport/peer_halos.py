@@ -135,7 +135,8 @@ class _PeerChannel(Channel):
 
     def link(self, halo: PeerHalo, arena: Arena, place: IpcAddress) -> None:
         """Take what exchanges it, and its room, which goes back to the arena with this channel."""
-        self._halo = halo
+        self._halo, self._begin = halo, arena.local(place)
+        self._flags = self._begin + self.room.first_flag, len(self.room.flags)
         self._begun, self._arrived = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
         size = self.room.size
         self._release = lambda: arena.release(place, size)
@@ -157,6 +158,19 @@ class _PeerChannel(Channel):
     def send(self, x: Mapping[int, Any]) -> None:
         assert self._halo is not None
         self._halo.send([x[number] for number in self._order])
+
+    def around(self, own: Mapping[int, Any], rows: Mapping[int, Any]) -> dict[int, Any]:
+        if self._halo is None:
+            self._link()
+        halo, self._under_way, found = self._halo, True, {}
+        assert halo is not None
+        halo.send([own[number] for number in self._order])
+        for number, plan in self._plans.items():
+            window, first = rows[number].window, plan.receives[0][1] if plan.receives else 0
+            words = self._begin + self.room.offset(number, first), self.room.slot
+            found[number] = halo.around(own[number], window.rows, window.below, len(window.ghosts), words, self._flags)
+        self._under_way = False
+        return found
 
     def receive(self) -> Callable[[], None]:
         self._under_way = True

@@ -216,6 +216,11 @@ class ReceiveLayout:
         """Offset in slot 0 of an item of a chunk's halo vector."""
         return (self._first[number] + item) * self._word
 
+    @property
+    def first_flag(self) -> int:
+        """Offset in slot 0 of the flags, one after the other."""
+        return min(self.flags.values(), default=0) * self._word
+
     def flag(self, peer: int) -> int:
         """Offset in slot 0 of a peer's flag."""
         return self.flags[peer] * self._word

@@ -84,6 +84,7 @@ class AmgKernels:
     # -- windows -------------------------------------------------------------------------------------------------------
 
     outside = of_team(ranges.outside)
+    others = staticmethod(windows.others)
     distinct = staticmethod(windows.distinct)
 
     def ghosts(self, parts: Sequence[Any], first: int, last: int, end: int = 0) -> tuple[Any, int]:
@@ -105,7 +106,6 @@ class AmgKernels:
     used = of_team(windows.used)
     numbered_ghosts = staticmethod(windows.numbered_ghosts)
     stacked = of_team(windows.stacked)
-    picked = staticmethod(windows.picked)
     around = staticmethod(windows.around)
     selected = of_team(selection.selected)
 

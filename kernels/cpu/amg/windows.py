@@ -21,6 +21,13 @@ SPREAD: Final = 16
 """The most that numbers may lie apart, for each of them, where tables tell them apart; beyond that they are sorted."""
 
 
+def others(first: int, rows: int, end: int) -> Any:
+    """All numbers up to the end, int64, but so many from the first on."""
+    found = np.arange(end - rows)
+    found[first:] += rows
+    return found
+
+
 def distinct(numbers: Any) -> Any:
     """The numbers, each once, ascending: of their type."""
     if len(numbers) < 2:
@@ -126,13 +133,13 @@ def numbered_ghosts(numbers: Any, rows: int, below: int) -> tuple[Any, int]:
 
 
 def stacked(
-    before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers, team: Team
+    before: Sequence[Csr], own: Csr | None, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers, team: Team
 ) -> Csr:
     """Rows between others, columns as places in a window that has those of all.
 
-    `before`: rows with columns by number, int64. `own`: rows with columns as places in the old window.
+    `before`: rows with columns by number, int64. `own`: rows with columns as places in the old window, if there are.
     """
-    parts = [*before, own, *after]
+    parts = [*before, *(() if own is None else (own,)), *after]
     ends = [0, *accumulate(len(part.columns) for part in parts)]
     rows = [0, *accumulate(part.size for part in parts)]
     out = Csr(np.empty(rows[-1] + 1, np.int64), np.empty(ends[-1], np.int32), np.empty(ends[-1]))
@@ -148,13 +155,6 @@ def stacked(
         else:
             names = places(old.ghosts, window.first, window.rows, window.ghosts, window.below, team)
             relabeled(own.columns, old.rows, old.below, window.below, names, team, columns)
-    return out
-
-
-def picked(values: Any, rows: Any) -> Any:
-    """Values of some rows, float64, for an exchange, with a zero behind them: no kernel runs on nothing."""
-    out = np.empty(len(rows) + 1)
-    out[:-1], out[-1] = values[rows], 0.0
     return out
 
 

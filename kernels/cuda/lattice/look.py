@@ -8,6 +8,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import answer
 from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
+from dsolver.kernels.cuda.launch.readback import zeros
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil.alike import CANCELED, ROUNDING, Alike, probes
@@ -27,7 +28,7 @@ def alike(rows: StencilRows) -> Alike | None:
     """The numbers that rows with entries of their own, (K, rows), have in common: see `stencil.alike`."""
     count = len(rows.offsets)
     offset, places = probes(rows)
-    found = cupy.zeros(2 * count + WORDS, dtype=np.uint64)
+    found = zeros(2 * count + WORDS, np.uint64)
     arguments = (
         cupy.ascontiguousarray(rows.weights),
         rows.numbering,
@@ -90,14 +91,14 @@ def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tupl
     if len(limits) > MOST_LIMITS:
         raise ValueError(f"{len(limits)} limits are more than a launch counts for")
     weights, both, rows = _rows(offsets, weights)
-    out = cupy.zeros(len(limits))
+    out = zeros(len(limits), np.float64)
     arguments = (np.int64(rows), cupy.ascontiguousarray(sums), table(np.array(limits)), np.int32(len(limits)), out)
     for_each(FILE, "turns", rows, weights, both, *arguments, most=MOST_BLOCKS)
     return out
 
 
 def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
-    weights, out = cupy.ascontiguousarray(weights.reshape(len(offsets), -1)), cupy.zeros(1)
+    weights, out = cupy.ascontiguousarray(weights.reshape(len(offsets), -1)), zeros(1, np.float64)
     rows, center = weights.shape[1], offsets.index((0, 0, 0))
     numbers = np.int32(len(offsets)), np.int32(center), np.int64(rows), np.float64(part)
     for_each(FILE, "outweighed", rows, weights, *numbers, out, most=MOST_BLOCKS)
@@ -105,7 +106,7 @@ def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Arra
 
 
 def unfit(values: Array, least: float, *, left_out: bool) -> int:
-    values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)
+    values, out = cupy.ascontiguousarray(values), zeros(1, np.int32)
     numbers = np.int64(values.size), np.float64(least), np.int32(left_out)
     for_each(FILE, "unfit", values.size, values, *numbers, out, most=MOST_BLOCKS)
     return answer(_only, out)

@@ -131,6 +131,12 @@ ENTRY send_8(
     send<uint4, unsigned long long>(copies, vectors, only, number, ticket);
 }
 
+ENTRY send_1(
+    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
+) {
+    send<uint4, unsigned char>(copies, vectors, only, number, ticket);
+}
+
 ENTRY send_4(
     const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
@@ -144,6 +150,41 @@ ENTRY receive_8(const Copy* copies, const unsigned* number, const volatile unsig
 ENTRY receive_4(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
     receive<uint2, unsigned>(copies, number, alarm);
 }
+
+// Values of all points of a window: own ones, and ghosts', of which `below` are before them, as they come. Flags are waited
+// for, too. An item read and written, and of a ghost the word.
+template <typename Item>
+DEVICE void around(
+    const Item* own, long long count, int rows, int below, unsigned long long words, long long slot,
+    unsigned long long flags, int flag_count, const unsigned* number, const volatile unsigned* alarm, Item* out
+) {
+    next_may_start();
+    wait_for_last_launch();
+    const unsigned n = current(number);
+    const uint4* arriving = reinterpret_cast<const uint4*>(words + (n & 1 ? slot : 0));
+    const long long threads = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < count; i += threads) {
+        const long long place = i - below;
+        if (place >= 0 && place < rows) {
+            out[i] = own[place];
+        } else {
+            const uint4* word = arriving + (place < 0 ? i : i - rows);
+            out[i] = static_cast<Item>(item_of(await(word, look(word), n, alarm)));
+        }
+    }
+    const uint4* flag = reinterpret_cast<const uint4*>(flags + (n & 1 ? slot : 0)) + threadIdx.x;
+    if (blockIdx.x == 0 && threadIdx.x < flag_count) await(flag, look(flag), n, alarm);
+}
+
+#define AROUND(BYTES, ITEM)                                                                                             \
+    ENTRY __launch_bounds__(THREADS) around_##BYTES(                                                                    \
+        const ITEM* own, long long count, int rows, int below, unsigned long long words, long long slot,                \
+        unsigned long long flags, int flag_count, const unsigned* number, const volatile unsigned* alarm, ITEM* out     \
+    ) {                                                                                                                 \
+        around<ITEM>(own, count, rows, below, words, slot, flags, flag_count, number, alarm, out);                      \
+    }
+AROUND(8, unsigned long long)
+AROUND(1, unsigned char)
 
 // everyone = the parts of all ranks' chunks, out = their sum in the fixed tree: the own parts go to every peer, then
 // theirs are awaited, all in one block. `areas` are the words of this rank (first) and its peers: two slots of `count`.

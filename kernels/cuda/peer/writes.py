@@ -11,12 +11,14 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import device_property, kernel
+from dsolver.kernels.cuda.launch.readback import zeros
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import Array
 
 THREADS: Final = 256
 ITEMS_OF_BLOCK: Final = 2 * THREADS
+BLOCKS: Final = 8  # blocks for each multiprocessor in `PeerHalo.around`, at most
 WORD: Final = 2  # a word is so many times as long as the data in it
 SUM_WORDS: Final = 16  # bytes of the words of one partial sum
 
@@ -57,7 +59,7 @@ def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> "list[PeerHalo]":
             (halo.incoming, WORD * halo.itemsize, halo.itemsize),
         )
     ]
-    tables, numbers = _tables(lists), cupy.zeros((len(copies), 2), dtype=np.uint32)
+    tables, numbers = _tables(lists), zeros(2 * len(copies), np.uint32).reshape(-1, 2)
     made = zip(tables[::2], tables[1::2], numbers, copies, strict=True)
     return [PeerHalo(sent, received, number, halo.itemsize, alarm) for sent, received, number, halo in made]
 
@@ -77,10 +79,29 @@ class PeerHalo:
         self._lists: dict[tuple[int, ...], Array] = {}
 
     def send(self, vectors: Sequence[Array]) -> None:
-        """Send from these vectors, on the current stream."""
+        """Send from these vectors, on the current stream; of a byte each, in words of 8, for `around` alone."""
         if len(self._outgoing):
             arguments = (self._outgoing, *self._addresses(vectors), self._number, self._ticket)
-            launch_early(self._send, (len(self._outgoing) // _COPY.itemsize,), (THREADS,), arguments)
+            send = _kernel("send_1") if vectors[0].itemsize == 1 else self._send
+            launch_early(send, (len(self._outgoing) // _COPY.itemsize,), (THREADS,), arguments)
+
+    def around(
+        self, own: Array, rows: int, below: int, ghosts: int, words: tuple[int, int], flags: tuple[int, int]
+    ) -> Array:
+        """Values of all points of a window: own ones, and ghosts', which are waited for on the current stream.
+
+        Args:
+            own: of as many bytes each as was sent: 8, or one where halos have values of 8.
+            ghosts: how many there are; `below` of them are before own points.
+            words: address of the first one's word in slot 0, and the bytes of a slot.
+            flags: address of the first flag in slot 0, and their number.
+        """
+        count, out = rows + ghosts, cupy.empty(rows + ghosts, dtype=own.dtype)
+        numbers = np.int64(count), np.int32(rows), np.int32(below), np.uint64(words[0]), np.int64(words[1])
+        awaited = np.uint64(flags[0]), np.int32(flags[1]), self._number, self._alarm
+        blocks = max(1, min(-(-count // THREADS), BLOCKS * device_property("multiProcessorCount")))
+        launch_early(_kernel(f"around_{own.itemsize}"), (blocks,), (THREADS,), (own, *numbers, *awaited, out))
+        return out
 
     def receive(self) -> None:
         """Wait, on the current stream, until all of the last exchange has come, and fill the halo vectors."""

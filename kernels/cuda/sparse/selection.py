@@ -97,20 +97,24 @@ def begun_nonempty(start: Array) -> Deferred[tuple[Array, Array]]:
     return Deferred(lambda: nonempty_of(rooms, int(found()[0])))
 
 
-def nonempty_of(rooms: tuple[Array, Array], found: int) -> tuple[Array, Array]:
+def nonempty_of(rooms: tuple[Array, Array, Array], found: int) -> tuple[Array, Array]:
     """`nonempty` of what `nonempty_rooms` has made, once their number is known."""
     return rooms[0][:found], rooms[1][: found + 1]
 
 
-def nonempty_rooms(start: Array, total: Array) -> tuple[Array, Array]:
-    """Room for `nonempty`, full as far as there are such rows; total: int64 (1,) of zeros, where their number comes."""
+def nonempty_rooms(start: Array, total: Array) -> tuple[Array, Array, Array]:
+    """Room for `nonempty`, full as far as there are such rows, and how many come before each row, int64 (rows + 1,).
+
+    total: int64 (1,) of zeros, where their number comes.
+    """
     rows = len(start) - 1
     if not rows:
-        return start[:0], start
+        return start[:0], start, start
     marks, out, begins = (cupy.empty(size, dtype=kind) for size, kind in ((rows, "i4"), (rows, "i8"), (rows + 1, "i8")))
     for_each(FILE, "mark_nonempty", rows, start, np.int32(rows), marks)
-    for_each(FILE, "take_nonempty", rows + 1, start, np.int32(rows), starts_of(marks, total), out, begins)
-    return out, begins
+    before = starts_of(marks, total)
+    for_each(FILE, "take_nonempty", rows + 1, start, np.int32(rows), before, out, begins)
+    return out, begins, before
 
 
 def split(rows: Csr, own_columns: int) -> SplitRows:

@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel
+from dsolver.kernels.cuda.launch.readback import zeros
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -33,6 +34,8 @@ def starts_of_lists(lengths: Array, totals: Array) -> Array:
 
 def starts_of(lengths: Array, total: Any = NOTHING) -> Array:
     """Begins of rows of lengths, int64 (rows + 1,); of int8 states, coarse points are counted. total: of `add_up`."""
+    if not len(lengths):
+        return zeros(1, np.int64)
     start = cupy.empty(len(lengths) + 1, dtype=np.int64)
     _begins(lengths, start, total)
     return start

@@ -62,6 +62,9 @@ struct Window {
 OF_NUMBERS(8, i64)
 OF_NUMBERS(4, int)
 
+// All numbers but so many from the first on.
+ENTRY others(i64 count, i64 first, i64 rows, Out<i64> out) { EACH out[i] = i < first ? i : i + rows; }
+
 // 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others; below[0]: how many of these
 // are less than the first.
 ENTRY mark_first(In<i64> numbers, i64 count, i64 first, i64 last, Out<int> out, Out<i64> below) {
@@ -139,15 +142,6 @@ ENTRY slots(In<int> places, i64 count, int rows, int below, Out<int> out) {
         out[i] = own < 0 ? place + rows : own < rows ? own : place;
     }
 }
-
-// Values of some rows as an exchange takes them: float64, with a zero behind them.
-#define PICKED(NAME, T) \
-    ENTRY picked_##NAME(In<T> values, i64 count, In<i64> rows, Out<double> out) { \
-        EACH out[i] = i + 1 < count ? static_cast<double>(values[rows[i]]) : 0.0; \
-    }
-PICKED(int8, signed char)
-PICKED(int64, i64)
-PICKED(float64, double)
 
 // Values of all points of a window: of its own, of which `below` ghosts are before and the others behind.
 #define AROUND(NAME, T) \

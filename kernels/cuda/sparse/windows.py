@@ -46,6 +46,12 @@ def ghosts(parts: Sequence[Array], first: int, last: int, end: int = 0) -> tuple
     return found.astype(np.int64, copy=False), below
 
 
+def others(first: int, rows: int, end: int) -> Array:
+    count, out = end - rows, cupy.empty(end - rows, dtype=np.int64)
+    _launch("others", count, np.int64(count), np.int64(first), np.int64(rows), out)
+    return out
+
+
 def distinct(numbers: Array) -> Array:
     """See `dsolver.kernels.cpu.amg.windows.distinct`. It waits, for how many there are."""
     return _distinct(numbers, 0, 0)[0]
@@ -94,9 +100,11 @@ def numbered_ghosts(numbers: Array, rows: int, below: int) -> tuple[Array, int]:
     return _marked(found, marks, rows, below)
 
 
-def stacked(before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers) -> Csr:
+def stacked(
+    before: Sequence[Csr], own: Csr | None, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers
+) -> Csr:
     """See `dsolver.kernels.cpu.amg.windows.stacked`. Each part is one launch, and nothing else is made."""
-    parts = [*before, own, *after]
+    parts = [*before, *(() if own is None else (own,)), *after]
     entries = sum(len(part.columns) for part in parts)
     out = unfilled(cupy.empty(sum(part.size for part in parts) + 1, dtype=np.int64), entries)
     place = np.int64(window.first), np.int32(window.rows), window.ghosts, np.int32(len(window.ghosts))
@@ -113,12 +121,6 @@ def stacked(before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNu
         else:
             _launch("stack_numbered", most, *head, *where, *target)
         row, entry = last, end
-    return out
-
-
-def picked(values: Array, rows: Array) -> Array:
-    out = cupy.empty(len(rows) + 1)
-    _launch(f"picked_{NAMES[values.dtype.char]}", len(out), values, np.int64(len(out)), rows, out)
     return out
 
 

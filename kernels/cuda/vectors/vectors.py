@@ -104,7 +104,7 @@ class CudaVectors(Vectors):
         self.items("fill", layout.size, layout.row, np.float64(value), x)
 
     def pack(self, plan: HaloLayout, x: Array, buffer: Array) -> None:
-        self.items("gather", len(plan.send_rows), plan.send_rows, x, buffer)
+        self.items("gather", len(plan.send_rows), plan.send_rows, x.astype(buffer.dtype, copy=False), buffer)
 
     def dot(self, x: Array, y: Array, dot: Array) -> None:
         self._summed("dot", len(x), x, y, dot)

@@ -87,7 +87,7 @@ def coarse_points(
         return window_of(amg, bounds, number, numbers)
     first, last = own_bounds(bounds, number)
     if not tight and amg.sees_all(bounds[-1]):
-        return Window.of_all(first, last - first, bounds[-1], numbers)
+        return Window.of_all(amg, first, last - first, bounds[-1])
     ghosts, lower = amg.numbered_ghosts(numbers, window.rows, window.below)
     return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
 

@@ -4,7 +4,6 @@ Values of its vectors are gathered by `dsolver.multigrid.replicate`.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -16,7 +15,7 @@ from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
-from dsolver.multigrid.algebraic.rows.window import Bounds
+from dsolver.multigrid.algebraic.rows.window import Bounds, window_of
 
 KINDS: Final = (*ROWS, "int64", "float64")  # value types of a message with rows, their origins and the near-null space
 
@@ -35,12 +34,13 @@ def _to_hosts(backend: Backend, _: int, made: Any, *, hosts: tuple[int, ...]) ->
 
 
 def _joined(backend: Backend, _: int, parts: Messages, *, bounds: Bounds, halves: bool) -> BroughtRows:
-    amg, sizes = backend.amg, [last - first for first, last in pairwise(bounds)]
-    rows = DistributedRows.of(amg, (0, bounds[-1]), 0, Rows.joined([Rows.of_message(part) for part in parts.values()]))
-    near = [part[-1].reshape(size, -1) for part, size in zip(parts.values(), sizes, strict=True) if size]
+    amg, sizes, found = backend.amg, [last - first for first, last in pairwise(bounds)], [*parts.values()]
+    window = window_of(amg, (0, bounds[-1]), 0, found[0][0])
+    matrix = amg.stacked([Rows.of_message(part).csr for part in found], None, [], window, window)
+    near = [part[-1].reshape(size, -1) for part, size in zip(found, sizes, strict=True) if size]
     return BroughtRows(
-        rows=replace(rows, matrix=amg.completed(amg.halved(rows.matrix))) if halves else rows,
-        origin=np.concatenate([part[-2] for part in parts.values()]),
+        rows=DistributedRows(window=window, matrix=amg.completed(amg.halved(matrix)) if halves else matrix),
+        origin=np.concatenate([part[-2] for part in found]),
         near=np.concatenate(near),
         mirrored=halves,
     )

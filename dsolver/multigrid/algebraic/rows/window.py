@@ -43,11 +43,9 @@ class Window:
         return cls(first=first, rows=rows, ghosts=ghosts, lower=lower, end=end)
 
     @classmethod
-    def of_all(cls, first: int, rows: int, end: int, like: I64) -> Self:
+    def of_all(cls, amg: AmgKernels, first: int, rows: int, end: int) -> Self:
         """The window of a chunk with these own rows that sees every number of a level."""
-        ghosts = np.arange(end - rows, like=like)
-        ghosts[first:] += rows
-        return cls(first=first, rows=rows, ghosts=ghosts, lower=first, end=end)
+        return cls(first=first, rows=rows, ghosts=amg.others(first, rows, end), lower=first, end=end)
 
     @cached_property
     def below(self) -> int:
@@ -139,7 +137,7 @@ class Window:
             return self
         first, rows = self.first, self.rows
         if not tight and amg.sees_all(self.end):
-            return Window.of_all(first, rows, self.end, self.ghosts)
+            return Window.of_all(amg, first, rows, self.end)
         ghosts, lower = amg.ghosts([self.ghosts, *seen], first, first + rows, self.end)
         return self if len(ghosts) == len(self.ghosts) else replace(self, ghosts=ghosts, lower=lower)
 

@@ -59,8 +59,8 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/windows.cu float64 places_8 outside_4 relabel_8 mark_first take_marked
         sparse/windows.cu float64 places_4 outside_8 relabel_4 mark_used mark_numbered slots
         sparse/windows.cu float64 stack_placed stack_numbered mark_named_8 mark_named_4
-        sparse/windows.cu float64 mark_others_8 mark_others_4
-        sparse/windows.cu float64 picked_float64 picked_int64 picked_int8 around_float64 around_int64 around_int8
+        sparse/windows.cu float64 mark_others_8 mark_others_4 others
+        sparse/windows.cu float64 around_float64 around_int64 around_int8
         sparse/selection.cu float64 lengths_of select_4 select_8 mark_nonempty take_nonempty border
         sparse/selection.cu float64 count_parts fill_parts ends_of_pieces windows_of_pieces
         sparse/products/mirrors.cu float64 split_images rename_columns

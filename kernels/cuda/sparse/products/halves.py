@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import Images
-from dsolver.kernels.cuda.launch.loader import for_each, kernel
+from dsolver.kernels.cuda.launch.loader import NOTHING, for_each, kernel
 from dsolver.kernels.cuda.launch.readback import counters, read_back
 from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
@@ -46,9 +46,9 @@ class CudaHalves:
             self._ranks.append(ranks)
         self._counts, self._lengths = counts[below : self._end], all_lengths(pieces)
         self._starts = starts_of_halves(self._lengths, self._counts, known)
-        self._begin_behind = starts_of(counts[self._end :], known[BEHIND:])
-        self._rooms_behind = nonempty_rooms(self._begin_behind, known[BEHIND + 1 :])
-        self._used: Array | None = None
+        self._begin_images = self._begin_behind = starts_of(counts[self._end :], known[BEHIND:])
+        self._rooms_behind = nonempty_rooms(self._begin_images, known[BEHIND + 1 :])
+        self._before_used: Any = NOTHING
 
     @classmethod
     def of(cls, upper: Csr, below: int, width: int) -> Self:
@@ -68,17 +68,18 @@ class CudaHalves:
 
     def tight(self) -> Array:
         """Leave out columns behind own rows that have no entries; which of these have some, int64."""
-        self._used, self._begin_used = nonempty_of(self._rooms_behind, self.sizes[BEHIND + 1])
-        return self._used
+        used, self._begin_behind = nonempty_of(self._rooms_behind, self.sizes[BEHIND + 1])
+        self._before_used = self._rooms_behind[2]
+        return used
 
     @property
     def behind(self) -> Csr:
         """See `dsolver.kernels.cpu.amg.halves.behind`; in a row columns are in an order that chance has chosen."""
         count = self.sizes[BEHIND]
-        images = self._images(self._end, self._width, self._begin_behind, count)
+        images = self._images(self._end, self._width, self._begin_images, count)
         columns, values = cupy.empty(count, dtype=np.int32), cupy.empty(count)
         _by_entries("split_images", count, images, np.int32(self._below), columns, values)
-        return Csr(self._begin_behind if self._used is None else self._begin_used, columns, values)
+        return Csr(self._begin_behind, columns, values)
 
     @property
     def upper(self) -> Csr:
@@ -131,12 +132,9 @@ class CudaHalves:
 
     def _rename(self, columns: Array, below: int) -> None:
         """Rename columns for a window with so many before own rows, and behind these only those with entries."""
-        shift, used = below - self._below, self._used
-        if shift or used is not None:
-            names = cupy.arange(below + self.rows, below + self.rows + self._width - self._end, dtype=np.int32)
-            if used is not None:
-                names[used] = cupy.arange(below + self.rows, below + self.rows + len(used), dtype=np.int32)
-            _by_entries("rename_columns", len(columns), np.int32(self._end), np.int32(shift), names, columns)
+        shift, before = below - self._below, self._before_used
+        if shift or before is not NOTHING:
+            _by_entries("rename_columns", len(columns), np.int32(self._end), np.int32(shift), before, columns)
 
 
 def _by_entries(name: str, count: int, *arguments: Any) -> None:

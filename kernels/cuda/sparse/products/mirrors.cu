@@ -292,10 +292,13 @@ ENTRY split_images(long long count, In<Image> images, int first, Out<int> rows, 
     values[k] = image.value;
 }
 
-// Other numbers for columns, in place: those before `end` move by `shift`, and the n-th from there on is names[n].
-ENTRY rename_columns(long long count, int end, int shift, In<int> names, Out<int> columns) {
+// Other numbers for columns, in place: all move by `shift`, and of those from `end` on only some are left, of which before[n]
+// come before the n-th; all are where it is null.
+ENTRY rename_columns(long long count, int end, int shift, In<long long> before, Out<int> columns) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (k < count) columns[k] = columns[k] < end ? columns[k] + shift : names[columns[k] - end];
+    if (k >= count) return;
+    const int column = columns[k];
+    columns[k] = shift + (before && column >= end ? end + static_cast<int>(before[column - end]) : column);
 }
 
 // Rows of R A P, compressed or in rooms, of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A

@@ -84,6 +84,35 @@ def test_what_one_side_sends_the_other_receives(dtype: str, both: bool) -> None:
             np.testing.assert_array_equal(cupy.asnumpy(here.halo), expected)
 
 
+@pytest.mark.parametrize("kind", ["float64", "int64", "int8"])
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("below", [0, 700, SENT])
+def test_ghosts_come_to_their_places_in_a_window(kind: str, both: bool, below: int) -> None:
+    """In both slots. Who is sent nothing waits for a flag, and sees own values alone."""
+    import cupy
+
+    a, b = both_sides("float64")
+    exchanges = a.exchange(b, both=both, first=True), b.exchange(a, both=both, first=False)
+    cupy.cuda.Device().synchronize()
+    for number in range(1, 6):
+        own = [cupy.asarray((np.arange(LENGTH) * step + number) % 100).astype(kind) for step in (3, 7)]
+        cupy.cuda.Device().synchronize()
+        for side, exchange, values in zip((a, b), exchanges, own, strict=True):
+            with side.stream:
+                exchange.send([values])
+        found = []
+        for side, exchange, values, receives in zip((b, a), reversed(exchanges), own[::-1], (True, both), strict=True):
+            ghosts = SENT if receives else 0
+            words, flags = (side.words.data.ptr + GUARD * 16, side.slot), (side.words.data.ptr, int(not receives))
+            with side.stream:
+                found.append(exchange.around(values, LENGTH, min(below, ghosts), ghosts, words, flags))
+        cupy.cuda.Device().synchronize()
+        for there, here, window, receives in zip((a, b), own[::-1], found, (True, both), strict=True):
+            sent = cupy.asnumpy(own[0] if there is a else own[1])[cupy.asnumpy(there.rows)] if receives else []
+            expected = np.concatenate([sent[:below], cupy.asnumpy(here), sent[below:]]).astype(kind)
+            np.testing.assert_array_equal(cupy.asnumpy(window), expected)
+
+
 def test_a_receive_before_the_send_waits_for_it() -> None:
     import cupy
 

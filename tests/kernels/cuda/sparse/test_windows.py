@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dsolver.distributed.halo import row_layout
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import load
 from dsolver.kernels.cpu.amg.windows import SPREAD
 from dsolver.kernels.formats.csr import Csr
@@ -63,9 +65,11 @@ def test_values_of_a_window_are_own_ones_among_those_of_ghosts(name: str, kind: 
     backend = load(name)
     amg, ghosts = backend.amg, np.array([7.0, 8.0, 9.0])
     own: npt.NDArray[Any] = np.arange(5, dtype=kind)
-    picked = backend.to_host(amg.picked(amg.asarray(own), amg.asarray(np.array([4, 1]))))
-    assert picked.dtype == np.float64
-    assert picked.tolist() == [4.0, 1.0, 0.0]
+    sends = tuple((to, amg.asarray(np.array(rows))) for to, rows in ((1, [4, 1]), (2, [3])))
+    plan = row_layout(backend, HaloPlan(sends=sends, receives=()))
+    packed = backend.zeros(3)
+    backend.kernel("pack")(plan, amg.asarray(own), packed)
+    assert backend.to_host(packed).tolist() == [4.0, 1.0, 3.0]
     for below in range(4):
         found = backend.to_host(amg.around(amg.asarray(own), amg.asarray(ghosts), 5, below))
         assert found.dtype == kind
