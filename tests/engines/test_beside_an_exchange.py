@@ -35,7 +35,7 @@ class Watching(EagerEngine):
     def partial_sums(self) -> Any:
         return self._noted(super().partial_sums())
 
-    def exchange(self, x: Field, halo: Halo) -> None:
+    def exchange(self, x: Field | PerChunk, halo: Halo) -> None:
         self.sent[id(halo)] = next(self.clock), halo
         super().exchange(x, halo)
 

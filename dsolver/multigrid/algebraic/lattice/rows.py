@@ -46,7 +46,7 @@ NUMBERED: Final = ("int64", *ROWS)  # value types of a message with rows and the
 class BoxRows:
     """A chunk's rows of a grid, in lattice order, and what ranges get of them."""
 
-    rows: Rows  # with columns by their numbers in the grid
+    rows: Rows  # with columns by their numbers in the grid, or, of a `_seen_box`, in what its rows see
     numbers: I64
     share: F64
     lists: Messages
@@ -63,16 +63,15 @@ class LatticeRows:
         self._engine, self._partition = engine, partition
         self._moves = partition.counts[:2] != (1, 1)
         self.bounds: Bounds = (0, *accumulate(chunk.box.points for chunk in partition))
-        make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
+        seen = _planes_seen(partition, offsets)
+        make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds, seen=seen)
         self.boxes = engine.per_chunk(make, weights)
         self._ranges = _ranges_of_boxes(partition, self.bounds) if self._moves else [()] * len(partition)
         if self._moves:
             arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
             self.rows = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
         else:
-            of_slab = partial(
-                _slab_rows, partition=partition, bounds=self.bounds, seen=_planes_seen(partition, offsets)
-            )
+            of_slab = partial(_slab_rows, partition=partition, bounds=self.bounds, seen=seen)
             self.rows = engine.per_chunk(of_slab, self.boxes)
         self.reach: Senders = _read_ranges(partition, offsets, self.bounds)
         self.senders: Senders = engine.partners(self.rows.at("neighbors"))
@@ -131,12 +130,32 @@ def _in_planes(partition: Partition, bounds: Bounds, low: int, high: int, own: i
     )
 
 
+def _are_places(partition: Partition) -> bool:
+    """Whether planes that a slab sees follow one another, so that numbers in them are places in its window."""
+    return partition.counts[:2] == (1, 1) and not partition.periodic[2]
+
+
+def _seen_box(partition: Partition, number: int, seen: Sequence[int]) -> LatticeBox:
+    """A chunk's box in the grid; a slab whose numbers `_are_places` in the planes that its rows read."""
+    box, (nx, ny, _) = partition[number].box, partition.grid
+    if not _are_places(partition):
+        return LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
+    low, high = min((box.lo[2], *seen)), max((box.hi[2], *(z + 1 for z in seen)))
+    return LatticeBox((nx, ny, high - low), partition.periodic, (0, 0, box.lo[2] - low), box.shape)
+
+
 def _box_rows(
-    backend: Backend, number: int, weights: Any, *, partition: Partition, offsets: Offsets, bounds: Bounds
+    backend: Backend,
+    number: int,
+    weights: Any,
+    *,
+    partition: Partition,
+    offsets: Offsets,
+    bounds: Bounds,
+    seen: Sequence[Sequence[int]],
 ) -> BoxRows:
     amg, number = backend.amg, own_number(partition, number)
-    box = partition[number].box
-    where = LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
+    box, where = partition[number].box, _seen_box(partition, number, seen[number])
     made, share = amg.box_rows(where, offsets, amg.asarray(weights))
     rows = Rows(start=made.start, columns=made.columns, values=made.values)
     if partition.counts[:2] == (1, 1):
@@ -180,7 +199,8 @@ def _slab_rows(
     window = Window(first=first, rows=last - first, ghosts=ghosts, whole=len(seen) == 1, lower=lower, end=bounds[-1])
     planes = range(first // plane, last // plane)
     read = {c: [z - planes.start for z in seen[c] if z in planes] for c in owners_in(bounds, window)}
-    found = DistributedRows(window=window, matrix=box.rows.within(backend.amg, window))
+    matrix = box.rows.csr if _are_places(partition) else box.rows.within(backend.amg, window)
+    found = DistributedRows(window=window, matrix=matrix)
     return level_rows(found, box.numbers, bounds, {c: _numbers_in(of, plane, box.numbers) for c, of in read.items()})
 
 
