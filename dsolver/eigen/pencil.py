@@ -10,18 +10,22 @@ import scipy.sparse
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import look_at, on_host
 from dsolver.matrices.chunks.row_block import FED
+from dsolver.matrices.composed.grids import ALONE
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import problem_of
 from dsolver.matrices.solved_matrix import SolvedMatrix
 from dsolver.problems import Problem
+from dsolver.problems.coefficient_names import SIGMA
 from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.fluxes.coefficients import field_of
 from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import problem_of as problem_from
 
 ASYMMETRY: Final = 1e-10  # difference of mirrored entries of B, as a part of the largest, that is rounding
 VOLUMES: Final = FED[0]
+SHIFT: Final = 1e-3  # what is added to A for cells by themselves, over its largest entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,21 @@ class GivenPencil:
 def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
     """The pencil that was given as A and B. InputError: A is complex or not symmetric, or B does not fit."""
     A, offset = _without_offset(A, B)
-    return replace(_pencil(A, B, gpu=gpu), offset=offset)
+    made = _pencil(A, B, gpu=gpu)
+    if any(note.startswith(ALONE) for note in made.problem.notes):
+        A, shift = _with_offset(A, B, made.problem)
+        return replace(_pencil(A, B, gpu=gpu), offset=offset - shift)
+    return replace(made, offset=offset)
+
+
+def _with_offset(A: Problem, B: Any, made: Any) -> tuple[Problem, float]:
+    """A grid's problem with a constant times B added, and the constant: cells by themselves have rows of A then."""
+    assert isinstance(A.rule, Diffusion)
+    volumes = made.fed[VOLUMES]
+    shift = SHIFT * float(on_host(made.matrix).diagonal().max() / volumes.max())
+    sigma = field_of(A, SIGMA) if A.rule.sigma is None else A.rule.sigma
+    density = 1.0 if B is None else B if isinstance(B, Real) else np.reshape(B, A.grid)
+    return changed(A, sigma=np.broadcast_to(sigma + shift * density, A.grid).reshape(A.shape)), shift
 
 
 def _without_offset(A: Any, B: Any) -> tuple[Any, float]:

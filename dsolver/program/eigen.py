@@ -121,7 +121,7 @@ class EigenProgram(Solve):
         self._load(modes.x.columns, 0, whole=whole)
         self._smooth(modes, terms, whole=whole)
         for column in modes.x.columns:
-            self.system.clear(column)
+            self._clear(column)
         try:
             modes.start()
             if len(modes.values) < size and not whole:  # where one value is far below others, M leaves its vector alone
@@ -171,7 +171,14 @@ class EigenProgram(Solve):
             values = self.engine.per_chunk(partial(_made, make, partition, seeds))
             for place, column in enumerate(columns[first + start : first + stop]):
                 self.engine.run(LOAD, self.layout, values.at(place), column)
-                self.system.clear(column)
+                self._clear(column)
+
+    def _clear(self, column: Field) -> None:
+        """Make zero of a vector at cells without a value: where they are left out, or held."""
+        self.system.clear(column)
+        problem = self.spec.problem
+        if self._mass is not None and isinstance(problem, MatrixProblem) and problem.of_grid is not None:
+            self.engine.run(TIMES, self._mass, column, column)
 
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
         """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first.

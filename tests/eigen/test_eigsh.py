@@ -666,6 +666,27 @@ def test_cells_that_are_closed_by_themselves_have_the_value_zero(k: int, which: 
     np.testing.assert_allclose(found.values, expected[part], atol=1e-12)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.7, "array"])
+@pytest.mark.parametrize("density", [None, 2.0, "array"])
+def test_cells_of_tensors_that_are_closed_by_themselves_have_values_too(sigma: Any, density: Any) -> None:
+    """Cells without a neighbor: the value is σ over the density; and those left out have none, at both ends."""
+    random = np.random.default_rng(0)
+    mask, spacing = random.random((9, 10)) < 0.55, 0.5
+    added = random.uniform(0.0, 1.0, mask.shape) if sigma == "array" else sigma
+    mass = random.uniform(1.0, 2.0, mask.shape) if density == "array" else density
+    options = {"mask": mask, "spacing": spacing, "bc": "neumann"}
+    problem = problems.diffusion(mask.shape, 2.0 * np.eye(2), added, **options)
+    opened = np.flatnonzero(~mask)
+    kappa = np.where(mask, 1e-300, 2.0 / spacing**2)
+    a = fluxes(kappa, closed=True) + np.diag(np.broadcast_to(added, mask.shape).ravel())
+    b = np.diag(np.broadcast_to(1.0 if mass is None else mass, mask.shape).ravel()[opened])
+    expected = scipy.linalg.eigh(a[np.ix_(opened, opened)], b, eigvals_only=True)
+    for which, part in (("SM", slice(8)), ("LA", slice(-4, None))):
+        found = dsolver.eigsh(problem, len(expected[part]), B=mass, which=which, **HERE)
+        assert found.converged
+        np.testing.assert_allclose(found.values, expected[part], atol=1e-9)
+
+
 def test_a_single_closed_cell_has_its_constant_alone() -> None:
     found = dsolver.eigsh(problems.diffusion((1, 1, 1), bc="neumann"), 1, **HERE)
     assert found.converged

@@ -5,7 +5,7 @@ Rows have the order of ``numpy.ravel``, and are made in this process.
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from dsolver.problems.fluxes.slabs import slabs
 from dsolver.problems.problem import Problem
 from dsolver.problems.rows import rows_of
 from dsolver.units import counted
+
+ALONE: Final = "nothing fixes u in"
+"""Begin of the note on cells by themselves, in whose rows there is nothing of A."""
 
 
 def as_matrix(problem: Any, *, gpu: bool = False) -> Any:
@@ -63,7 +66,7 @@ def alone_cells(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     cells = counted(count, "cell")
-    return (f"nothing fixes u in {cells} without a neighbor: it is 0 there, and sources there play no part",)
+    return (f"{ALONE} {cells} without a neighbor: it is 0 there, and sources there play no part",)
 
 
 def _of(rows: Any, problem: Problem, *, gpu: bool) -> MatrixProblem:
