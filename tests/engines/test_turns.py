@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from threading import Event, Thread
 
 import pytest
@@ -10,6 +11,31 @@ from dsolver.engines.transport.base import Alone
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.gpu
+
+
+def test_what_breaks_off_a_turn_waits_for_copies_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that numbers were on their way to was another solve's when they came."""
+    from dsolver.engines.eager import cuda_graph
+
+    recorder = cuda_graph.GraphRecorder(Alone())
+    waited: list[bool] = []
+    monkeypatch.setattr(recorder, "stream", Stream(waited))
+    with recorder.turn():
+        assert not waited
+    with pytest.raises(KeyboardInterrupt), recorder.turn():
+        raise KeyboardInterrupt
+    assert waited == [True]
+
+
+class Stream(nullcontext[None]):
+    """A stream that tells when it is waited for."""
+
+    def __init__(self, waited: list[bool]) -> None:
+        super().__init__()
+        self._waited = waited
+
+    def synchronize(self) -> None:
+        self._waited.append(True)
 
 
 def test_a_solve_that_waits_for_its_turn_says_for_what(

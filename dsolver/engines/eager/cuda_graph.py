@@ -108,6 +108,11 @@ class GraphRecorder:
         try:
             with self.stream:
                 yield
+        except BaseException:
+            if isinstance(self._transport, Alone):  # copies go on to memory of the host that is free for others now
+                with suppress(*_REFUSALS):
+                    self.stream.synchronize()
+            raise
         finally:
             self._turn.release()
 
