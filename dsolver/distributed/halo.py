@@ -56,7 +56,7 @@ def gather_layout(
         rows: the storage order of its vector, whose items go in lattice order; None where it holds nothing else.
     """
     sends = [(host, sizes[number]) for host in hosts if host != number]
-    receives = [(other, sizes[other]) for other in gather_senders(hosts, len(sizes))[number]]
+    receives = [(other, size) for other, size in enumerate(sizes) if other != number] if number in hosts else []
     own = backend.xp.arange(sizes[number], dtype=np.int32) if rows is None else rows.position
     repeated = backend.xp.tile(own, len(sends)) if sends else own[:0]
     return _layout(backend, repeated, sends, receives, sizes[number] if rows is None else rows.size)
@@ -64,7 +64,8 @@ def gather_layout(
 
 def gather_senders(hosts: Sequence[int], chunks: int) -> list[list[int]]:
     """The chunks that each of so many chunks gets something from in such an exchange."""
-    return [[other for other in range(chunks) if other != number and number in hosts] for number in range(chunks)]
+    every, receiving = list(range(chunks)), {*hosts}
+    return [every[:number] + every[number + 1 :] if number in receiving else [] for number in every]
 
 
 def _sent(backend: Backend, plan: HaloPlan) -> tuple[Any, Counts, Counts]:

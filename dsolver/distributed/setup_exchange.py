@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from dsolver.distributed.halo import row_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.engines.partners import mutual
@@ -49,8 +51,9 @@ def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
     chunks = len(engine.partition)
     if chunks == 1:
         return [()]
-    words = engine.known(engine.per_chunk(partial(_bits, chunks=chunks), named))
-    return [tuple(c for c in range(chunks) if int(found[c // WORD]) >> c % WORD & 1) for found in words]
+    words = np.array(engine.known(engine.per_chunk(partial(_bits, chunks=chunks), named))).astype(np.int64)
+    places = np.arange(WORD)
+    return [tuple(np.flatnonzero(found[:, None] >> places & 1).tolist()) for found in words]
 
 
 def numbers_of(engine: Engine, counts: PerChunk) -> tuple[int, ...]:
@@ -65,7 +68,11 @@ def values_of(engine: Engine, values: PerChunk) -> tuple[float, ...]:
 
 def receivers_of(senders: Senders) -> list[tuple[int, ...]]:
     """The chunks that each chunk sends to, ascending."""
-    return [tuple(c for c, names in enumerate(senders) if number in names) for number in range(len(senders))]
+    found: list[list[int]] = [[] for _ in senders]
+    for number, names in enumerate(senders):
+        for sender in names:
+            found[sender].append(number)
+    return [tuple(numbers) for numbers in found]
 
 
 def mutual_senders(senders: Senders) -> list[tuple[int, ...]]:

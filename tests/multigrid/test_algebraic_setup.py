@@ -11,7 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import dsolver
+from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
+from dsolver.multigrid.algebraic import setup
 from dsolver.multigrid.algebraic.classical import aggressive
 from dsolver.preconditioners import Algebraic
 from tests.multigrid.hierarchies import SMALL, hierarchy, hierarchy_of_matrix, transfers
@@ -29,6 +31,24 @@ def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any) -> None:
         assert hierarchy_of_matrix(matrix, chunks).digests == hashes
     for a in matrices[1:]:
         assert not (a != a.T).nnz
+
+
+def test_chunks_that_ask_whom_they_read_have_the_same_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One level after the other, as many chunks do, so that none expects messages of all."""
+    m, matrix, sent = replace(SMALL, gathered_rows=20), channels(16), []
+    expected = hierarchy_of_matrix(matrix, 8, m).digests
+    deliver = EagerEngine.deliver
+
+    def counted(self: EagerEngine, messages: Any, senders: Any, *how: Any) -> Any:
+        sent.append(sum(map(len, senders)))
+        return deliver(self, messages, senders, *how)
+
+    monkeypatch.setattr(EagerEngine, "deliver", counted)
+    assert hierarchy_of_matrix(matrix, 8, m).digests == expected
+    all_heard, sent[:] = sum(sent), []
+    monkeypatch.setattr(setup, "MANY", 1)
+    assert hierarchy_of_matrix(matrix, 8, m).digests == expected
+    assert sum(sent) < all_heard
 
 
 @pytest.mark.parametrize(("coarsening", "cuts"), [("pmis", (2, 3, 8)), ("aggregation", (3,))])

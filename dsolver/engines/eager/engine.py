@@ -322,7 +322,7 @@ class EagerEngine(Engine):
             for sender, messages in items.items()
             for to, message in messages.items()
         }
-        pairs = [(sender, to) for to, names in enumerate(senders) for sender in names]
+        pairs = [(s, to) for to, names in enumerate(senders) for s in (names if to in items else items) if s in names]
         check_expected(outgoing, pairs)
         expected = [pair for pair in pairs if pair[0] not in items and pair[1] in items]
         leaving = {pair: outgoing.get(pair) for pair in pairs if pair[0] in items and pair[1] not in items}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from dsolver.distributed.setup_exchange import GhostExchange
+from dsolver.distributed.setup_exchange import GhostExchange, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels.deferred import Deferred, Foresight
 from dsolver.multigrid.algebraic.fine_level import FineLevel
@@ -40,6 +40,9 @@ T = TypeVar("T")
 LATE: Final = 1 << 25
 """Rows of a chunk from which on nothing is stored before its coarse rows are there: what makes these is twice as much
 memory as what is stored. With fewer rows it is stored while a GPU makes them, and the host does not wait."""
+
+MANY: Final = 32
+"""Chunks beyond which all are asked whom they read: of 512, each would expect messages of all on the fourth level."""
 
 
 class HierarchySetup:
@@ -288,6 +291,8 @@ class HierarchySetup:
             halves, symmetric = halves and not place.alone, self._symmetric
             self.rows = finished_rows(self._engine, made, self._reach, self._bounds, halves=halves, symmetric=symmetric)
         self._reads = self._senders = self._engine.partners(self.rows.at("neighbors"))
+        if len(self._reach) > MANY:
+            self._reach = senders_of(self._engine, self.rows.at("neighbors"))
         if choices is None and place.alone and self._waits:
             choices = self._put_off(measures_ahead(place.view, self.rows), brief=True)
         storing = storing_of_rows(place.view, self.rows, self._layout, self._depth, choices)

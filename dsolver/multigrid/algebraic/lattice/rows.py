@@ -5,6 +5,7 @@ however the grid is cut. The finest vectors stay in their boxes: rows go to the 
 back, and R reads the points of boxes. Boxes that are cut along z alone are ranges, and nothing moves.
 """
 
+from bisect import bisect, bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -123,11 +124,8 @@ def _in_planes(partition: Partition, bounds: Bounds, low: int, high: int, own: i
         (nx * ny * max(0, low + moved), nx * ny * min(nz, high + moved))
         for moved in ((-nz, 0, nz) if partition.periodic[2] else (0,))
     ]
-    return tuple(
-        number
-        for number, (first, last) in enumerate(pairwise(bounds))
-        if number != own and any(max(first, begin) < min(last, end) for begin, end in parts)
-    )
+    near = {n for begin, end in parts for n in range(bisect(bounds, begin) - 1, bisect_left(bounds, end))}
+    return tuple(n for n in sorted(near - {own}) if bounds[n] < bounds[n + 1])
 
 
 def _are_places(partition: Partition) -> bool:

@@ -23,7 +23,8 @@ KINDS: Final = (*ROWS, "int64", "float64")  # value types of a message with rows
 def gathering(engine: Engine, bounds: Bounds, *, halves: bool = False) -> Callable[[PerChunk], PerChunk]:
     """A function that makes `BroughtRows` (of `HalfRows` if so) of a whole level, on every owner, of every chunk's."""
     hosts, chunks = tuple(engine.hosts), len(engine.partition)
-    senders = [tuple(range(chunks)) if number in hosts else () for number in range(chunks)]
+    every, receiving = tuple(range(chunks)), {*hosts}
+    senders = [every if number in receiving else () for number in every]
     send, join = partial(_to_hosts, hosts=hosts), partial(_joined, bounds=bounds, halves=halves)
     alone = engine.alone((1, 1, 1))
     return lambda made: alone.per_chunk(join, engine.deliver(engine.per_chunk(send, made), senders, KINDS))
