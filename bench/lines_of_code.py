@@ -2,6 +2,7 @@
 
     python bench/lines_of_code.py 758213d HEAD
     python bench/lines_of_code.py HEAD --without dsolver/matrices kernels/cuda/csr
+    python bench/lines_of_code.py HEAD --within dsolver/distributed kernels/formats
 
 Counts `dsolver/` and `kernels/`, Python and CUDA. Imports, signatures (from `def` or `class` to the body), decorators
 and annotated fields are counted apart, for they grow with the number of modules and objects and not with what is done.
@@ -24,12 +25,13 @@ FRAME = ("imports", "signatures", "decorators", "fields")
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("commits", nargs="+")
+    options.add_argument("--within", nargs="*", default=[""], help="paths that alone are counted")
     options.add_argument("--without", nargs="*", default=[], help="paths that are left out")
     arguments = options.parse_args()
     for commit in arguments.commits:
         count: Counter[str] = Counter()
         for path, text in files(commit):
-            if not path.startswith(tuple(arguments.without)):
+            if path.startswith(tuple(arguments.within)) and not path.startswith(tuple(arguments.without)):
                 count += of_python(text) if path.endswith(".py") else of_cuda(text)
         parts = ", ".join(f"{kind} {count[kind]}" for kind in KINDS)
         frame = ", ".join(f"{kind} {count[kind]}" for kind in FRAME)
