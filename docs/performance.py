@@ -115,16 +115,22 @@ def draw_growth(plt: Any, data: dict[str, Series]) -> Any:
     return figure
 
 
-def draw_scaling(plt: Any, data: Series) -> Any:
-    figure, axes = plt.subplots(figsize=(7, 3.8))
-    looks = zip((BLUE, RED, BLUE, GREEN), ("o-", "s-", "o:", "D:"), (7, 6, 4, 4), strict=True)
-    for (label, line), (color, style, size) in zip(data.items(), looks, strict=True):
-        axes.plot(*zip(*line, strict=True), style, color=color, markersize=size, label=label)
-    axes.set_xscale("log", base=2)
-    axes.set(ylim=(0.0, 105.0), xlabel="GPUs, 256³ points on each", ylabel="efficiency, %")
-    plain(axes.xaxis, (1, 2, 4, 8, 64, 1024, 4096))
-    axes.grid(alpha=0.25)
-    axes.legend(loc="lower left", frameon=False)
+def draw_scaling(plt: Any, data: dict[str, Series]) -> Any:
+    figure, panels = plt.subplots(1, len(data), figsize=(9, 3.8))
+    for axes, (title, lines) in zip(panels, data.items(), strict=True):
+        looks = zip(
+            (BLUE, RED, BLUE, GREEN) if axes is panels[0] else (BLUE, GREEN) * 2, ("o-", "s-", "o:", "D:"), strict=True
+        )
+        for (label, line), (color, style) in zip(lines.items(), looks, strict=True):
+            axes.plot(*zip(*line, strict=True), style, color=color, markersize=5, label=label)
+        axes.set_xscale("log", base=2)
+        axes.set(xlabel="GPUs, 256³ points on each", ylabel=title)
+        plain(axes.xaxis, (1, 4, 16, 64, 512, 4096))
+        axes.grid(alpha=0.25)
+        axes.legend(loc="lower left" if axes is panels[0] else "upper left", frameon=False, fontsize=8)
+    panels[0].set(ylim=(0.0, 105.0))
+    panels[1].set(yscale="log", ylim=(0.01, 100.0))
+    plain(panels[1].yaxis, (0.01, 0.1, 1, 10))
     return figure
 
 

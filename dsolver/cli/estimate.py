@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Forecast what `dsolver solve` would take: memory of each worker, iterations and a rough time.
 
-    With --per-host also an iteration's time on one GPU and more, for as many points on each (weak scaling) and for
-    this grid (strong scaling). Nothing is allocated or started.
+    With --per-host also the time of an iteration and of set-up on one GPU and more, for as many points on each (weak
+    scaling) and for this grid (strong scaling). Nothing is allocated or started.
     """
     alone = json_file == files.STDOUT
     files.check_output(None if alone else json_file, force=force)

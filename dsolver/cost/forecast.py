@@ -45,7 +45,7 @@ class Estimate:
             two or three: a warning against minutes taken for seconds, no measurement.
         setup_seconds: about how long set-up takes, or None; as right as that.
         compilation: seconds that the first solve on a machine takes to compile kernels, beside both.
-        scaling: an iteration's time on one GPU and more, where `per_host` was given; see `dsolver.cost.scaling`.
+        scaling: an iteration and set-up on one GPU and more, where `per_host` was given; see `dsolver.cost.scaling`.
     """
 
     chunks: Triple

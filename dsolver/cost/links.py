@@ -21,6 +21,7 @@ class GpuLink:
     launch: float = 0.0
     # whether the latency grows with the GPUs of a host that exchange at the same time, as log2 of them.
     crowded: bool = False
+    start: float = 0.0  # seconds until ranks are connected, where their links do not rest on the workers
 
     def exchange(self, size: float, gpus: int = 2) -> float:
         """Seconds until this many bytes have come from the neighbors, with so many GPUs in a host."""
@@ -33,7 +34,7 @@ class GpuLink:
 
 PEERS: Final = GpuLink(latency=2.4e-6, bandwidth=175e9, boundary=3.4e-6)
 """GPUs that write into each other's memory, as those of one host do."""
-NCCL: Final = GpuLink(latency=12.6e-6, bandwidth=175e9, boundary=6.1e-6, launch=8.4e-6, crowded=True)
+NCCL: Final = GpuLink(latency=12.6e-6, bandwidth=175e9, boundary=6.1e-6, launch=8.4e-6, crowded=True, start=0.65)
 """NCCL inside one host, in an iteration."""
 NETWORK: Final = GpuLink(latency=10e-6, bandwidth=45e9)
 """Between hosts: what is added to NCCL's latency, and the bytes of each GPU. Assumed, not measured."""

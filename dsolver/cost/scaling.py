@@ -14,6 +14,8 @@ from typing import Any, Final
 from dsolver.cost import traffic
 from dsolver.cost.links import Fabric
 from dsolver.cost.memory import part_of
+from dsolver.cost.seconds import Seconds, call_seconds
+from dsolver.cost.setup import of_setup
 from dsolver.distributed.forecast import F64
 from dsolver.errors import InputError
 from dsolver.grid.box import Triple, three
@@ -23,55 +25,30 @@ from dsolver.program.spec import SolveSpec
 LEVEL: Final = 36e-6
 """Seconds that each level of a cycle takes beside its bytes: launches, and kernels too short to fill a GPU."""
 SUMS: Final = 3  # sums of an iteration of conjugate gradients
-CALL: Final = 2e-3  # seconds of a call of a few ranks through Dask
-RANK_CALL: Final = 0.7e-3  # seconds that a process needs for each further one that it calls
-FAN: Final = 16
-"""Processes that one calls at most: `dsolver.engines.spmd.relay.FAN`, which cannot be imported without Dask."""
 STRIDE: Final = 0.5  # seconds of iterations that are worth a call
 KINDS: Final = ("weak", "strong")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seconds:
-    """Seconds of an iteration, by what takes them.
-
-    Attributes:
-        halo: exchanges that nothing hides.
-        sums: over all GPUs.
-        small: levels that live whole on every GPU: their launches, and the exchange that brings them there.
-        control: the part of the calls by which the client follows a solve.
-    """
-
-    work: float
-    halo: float
-    sums: float
-    small: float
-    control: float
-
-    @property
-    def total(self) -> float:
-        """Seconds of the iteration."""
-        return self.work + self.halo + self.sums + self.small + self.control
-
-
-@dataclass(frozen=True, kw_only=True)
 class Point:
-    """An iteration on a number of GPUs.
+    """An iteration on a number of GPUs, and the set-up before.
 
     Attributes:
+        seconds: of an iteration.
+        setup: of set-up: `sums` are numbers asked of all GPUs, `control` calls and lists of ranks.
         efficiency: the work of one GPU alone over that of this many, each counted by its seconds; 1 at best.
     """
 
     gpus: int
     grid: Triple
     seconds: Seconds
+    setup: Seconds
     efficiency: float
 
     @cached_property
     def stopped_by(self) -> str:
         """The part that takes most of the time beside a chunk's own work; empty for one GPU."""
-        parts = {field.name: getattr(self.seconds, field.name) for field in fields(Seconds) if field.name != "work"}
-        return max(parts, key=lambda name: parts[name]) if self.gpus > 1 else ""
+        return self.seconds.most if self.gpus > 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +96,9 @@ def iteration(spec: SolveSpec, gpus: int, fabric: Fabric, bandwidth: float) -> S
     return Seconds(work=work, halo=halo, sums=sums, small=small, control=running * call_seconds(gpus) / STRIDE)
 
 
-def call_seconds(ranks: int) -> float:
-    """Seconds of a call of all ranks through their tree, in which no rank iterates."""
-    seconds = CALL
-    while ranks:
-        parts = min(FAN, ranks)
-        seconds += RANK_CALL * (parts - 1)
-        ranks = -(-ranks // parts) - 1  # those behind the first one of a part
-    return seconds
-
-
 def _counts(workers: int, per_host: int) -> list[int]:
-    """Numbers of GPUs: one, the powers of four, a host's, and all."""
-    powers = {4**power for power in range(math.ceil(math.log(workers, 4)) + 1)}
+    """Numbers of GPUs: one, the powers of four and of eight, a host's, and all."""
+    powers = {base**power for base in (4, 8) for power in range(math.ceil(math.log(workers, base)) + 1)}
     return sorted(count for count in {*powers, 2, per_host, workers} if count <= workers)
 
 
@@ -163,30 +130,33 @@ def _curve(
     for gpus, spec in dict(points).items():
         seconds = iteration(spec, gpus, fabric, bandwidth)
         ideal = seconds.total if not curve else curve[0].seconds.total / (1 if grows else gpus)
-        curve.append(Point(gpus=gpus, grid=spec.partition.grid, seconds=seconds, efficiency=ideal / seconds.total))
+        setup, efficiency = of_setup(spec, gpus, fabric, bandwidth), ideal / seconds.total
+        curve.append(Point(gpus=gpus, grid=spec.partition.grid, seconds=seconds, setup=setup, efficiency=efficiency))
     return tuple(curve)
 
 
 def _as_dict(point: Point) -> dict[str, Any]:
-    parts = {field.name: getattr(point.seconds, field.name) for field in fields(Seconds)}
     return {
         "gpus": point.gpus,
         "grid": point.grid,
-        "seconds": {"total": point.seconds.total, **parts},
+        "seconds": point.seconds.to_dict(),
+        "setup": point.setup.to_dict(),
         "efficiency": point.efficiency,
         "stopped_by": point.stopped_by,
     }
 
 
 def _table(kind: str, points: Iterable[Point]) -> Iterator[str]:
-    yield f"{kind + ' scaling':<16} {'grid':>17} {'ms':>9} efficiency {'of it: work':>11}" + "".join(
-        f" {field.name:>8}" for field in fields(Seconds)[1:]
+    yield (
+        f"{kind + ' scaling':<16} {'grid':>17} {'ms':>9} efficiency {'of it: work':>11}"
+        + "".join(f" {field.name:>8}" for field in fields(Seconds)[1:])
+        + f" {'most':>8} {'set-up, s':>10}  most"
     )
     for point in points:
-        parts = [1e3 * getattr(point.seconds, field.name) for field in fields(Seconds)]
+        parts = [1e3 * part for part in point.seconds.parts.values()]
         yield (
             f"{point.gpus:>7} GPU{'s' if point.gpus > 1 else ' '}     {'x'.join(map(str, point.grid)):>17} "
             f"{sum(parts):9.3f} {100.0 * point.efficiency:8.1f} % {parts[0]:11.3f}"
             + "".join(f" {ms:8.3f}" for ms in parts[1:])
-            + f"  {point.stopped_by}"
+            + f" {point.stopped_by:>8} {point.setup.total:10.3f}  {point.setup.most if point.gpus > 1 else ''}".rstrip()
         )

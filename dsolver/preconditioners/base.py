@@ -78,6 +78,35 @@ class Site:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Making:
+    """Counts of what makes levels on a GPU.
+
+    Attributes:
+        moved: bytes that kernels move for a chunk's own rows.
+        whole: the same for levels that live whole on every GPU.
+        gathered: bytes of the rows of the first of these, which come from all chunks.
+        sent: bytes that a chunk sends others beside.
+        levels: how many are in chunks, and how many in one.
+        host: seconds of a level in which the host leads, and how many more where it is in chunks.
+        rounds: of messages between chunks, for each of which a chunk waits.
+        messages: that a chunk sends in these.
+        questions: for numbers of all chunks.
+        tables: of pairs of chunks that each rank makes: who may hear of whom, who gets a part of what is gathered.
+    """
+
+    moved: float
+    whole: float = 0.0
+    gathered: float = 0.0
+    sent: float = 0.0
+    levels: tuple[int, int]
+    host: tuple[float, float]
+    rounds: int = 0
+    messages: int = 0
+    questions: int = 0
+    tables: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Forecast:
     """Bytes of A and a preconditioner in one chunk, counted before anything is allocated."""
 
@@ -94,6 +123,7 @@ class Forecast:
     moved: int = 0
     # the part of a GPU's bandwidth, as of a copy, at which it moves them, levels of few rows aside.
     reached: float = 0.9
+    making: Making | None = None  # of levels; None where set-up is worth so many iterations
 
 
 class Preconditioner(ABC):

@@ -7,14 +7,14 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Final, final
 
-from dsolver.distributed.forecast import CPU_BATCH, CPU_CANDIDATE, F64, Part
+from dsolver.distributed.forecast import CPU_BATCH, CPU_CANDIDATE, F64, MatrixForecast, Part
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.multigrid import forecast, hierarchy
 from dsolver.multigrid.cycle import VISITED, MultigridCycle
 from dsolver.multigrid.finest_rows import FinestRows, finest
-from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
+from dsolver.preconditioners.base import Built, Capabilities, Forecast, Making, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
 
@@ -32,6 +32,10 @@ CORNERS: Final = 8
 REACHED: Final = 0.84
 """The part of a GPU's bandwidth at which a cycle of stored matrices moves its bytes: H200, docs/performance.md."""
 STAR_REACHED: Final = 0.68  # the part for a constant star, whose two passes are limited by shared memory
+PASSES: Final = 12.0  # times that set-up moves what it makes of a row, by the time of 512³ cells on an H200
+HOST: Final = (0.75e-3, 0.9e-3)  # seconds of a level in which the host leads, and 40 launches more of one in chunks
+QUESTIONS: Final = 5  # of a set-up in chunks, counted on 2, 4 and 8 ranks
+GHOSTS: Final = 27  # values of a row that neighbors get
 TYPICAL: Final = 10  # iterations that reduce the residual by 1e-8, whatever the grid
 
 
@@ -132,6 +136,7 @@ class Multigrid(Preconditioner):
         beside = 0 if part.constant else int(F64 * len(problem.offsets) * rows * GHOSTED) + exact - exact * value // F64
         return Forecast(
             levels=tuple(levels),
+            making=_making(part, levels, 0 if star else CORNERED_BYTES + CORNERED * value if corners else None),
             exact=exact,
             vectors=value * held,
             slots=forecast.exchanged(part, levels),
@@ -144,3 +149,26 @@ class Multigrid(Preconditioner):
     def iterations(self, alone: float, rtol: float) -> float:
         """Hardly depends on the grid."""
         return TYPICAL * math.log(max(rtol, 1e-16)) / math.log(1e-8)
+
+
+def _making(part: Part, levels: Sequence[MatrixForecast], finest: int | None) -> Making:
+    """Levels of a lattice; finest: bytes that are made of a row of the finest level, if not as of others."""
+    each = COARSENING_BYTES - RESTRICTED * (F64 - part.value)
+    moved = [PASSES * each * level.rows for level in levels]
+    if finest is not None:
+        moved[0] = PASSES * finest * levels[0].rows
+    cut = sum(level.slots > 0 for level in levels)
+    partition = part.partition
+    near = len(partition.neighbors(part.number))
+    return Making(
+        moved=sum(moved[: cut or None]),
+        whole=sum(moved[cut:]) if cut else 0.0,
+        gathered=GHOSTS * F64 * levels[cut].rows if cut else 0.0,
+        sent=GHOSTS * F64 * sum(level.slots for level in levels),
+        levels=(cut, len(levels) - cut),
+        host=HOST,
+        rounds=cut,
+        messages=near * cut,
+        questions=QUESTIONS * (cut > 0),
+        tables=int(cut > 0),
+    )

@@ -1,21 +1,24 @@
-"""Curves of scaling: the model against what was measured (docs/performance.md), and the curves themselves."""
+"""Curves of scaling: iterations and set-ups by the model against measured ones (docs/performance.md), and curves."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from dsolver import problems
 from dsolver.benchmarks.hpcg import Hpcg
-from dsolver.cost import scaling
+from dsolver.cost import scaling, traffic
 from dsolver.cost.estimate import H200, REACHED, estimate
 from dsolver.cost.links import HOP, NCCL, Fabric
+from dsolver.cost.setup import of_setup
 from dsolver.errors import InputError
 from dsolver.grid.box import Triple
+from dsolver.grid.cut import chunks_for
 from dsolver.multigrid import forecast
-from dsolver.preconditioners import Multigrid, Preconditioner
+from dsolver.preconditioners import Algebraic, Jacobi, Multigrid, Preconditioner
 from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec
 from tests.support.commands import good
@@ -25,9 +28,10 @@ EVENTS = 0.17
 """Milliseconds that the events of a measured iteration add on several GPUs."""
 
 
-def smooth(n: int) -> Problem:
-    """Diffusion whose κ varies."""
-    return problems.diffusion((n, n, n), kappa=lambda x, y, z: 1.0 + x + y + z)
+def smooth(grid: int | Triple) -> Problem:
+    """Diffusion whose κ varies, on a grid or a cube."""
+    shape = (grid,) * 3 if isinstance(grid, int) else grid
+    return problems.diffusion(shape, kappa=lambda x, y, z: 1.0 + x + y + z)
 
 
 def star(n: int) -> Problem:
@@ -59,6 +63,41 @@ def test_two_and_four_gpus_are_forecast_to_five_percent(
     assert found.total - found.control == pytest.approx(1e-3 * ms, rel=0.05)
 
 
+SETUPS = [  # of docs/performance.md: system, M, seconds of set-up on one, two and four GPUs
+    (smooth((256, 256, 512)), Algebraic(), (0.121, 0.099)),
+    (smooth((256, 256, 512)), Multigrid(sweeps=1), (0.026, 0.028)),
+    (smooth(512), Multigrid(sweeps=1), (0.077, 0.073)),
+    (smooth(256), Algebraic(), (0.068,)),
+    (star(160), Algebraic(), (0.029, 0.044)),  # as compressed rows
+]
+
+
+@pytest.mark.parametrize(("problem", "m", "measured"), SETUPS)
+def test_set_ups_are_forecast_to_a_fifth(problem: Problem, m: Preconditioner, measured: Sequence[float]) -> None:
+    for power, seconds in enumerate(measured):
+        gpus = 2**power
+        cut = chunks_for(problem.grid, gpus, slabs=m.slabs)
+        spec = SolveSpec.plan(problem, cut, "color8", m, precond_dtype="float32")
+        assert of_setup(spec, gpus, HOST, REACHED * H200).total == pytest.approx(seconds, rel=0.2)
+
+
+@pytest.mark.parametrize("m", [Algebraic(), Multigrid(sweeps=1)])
+def test_whatever_comes_from_all_ranks_is_most_of_a_set_up_on_thousands(m: Preconditioner) -> None:
+    found = estimate(smooth(4096), workers=4096, device="cuda", per_host=8, bandwidth=4e12, M=m).scaling
+    assert found is not None
+    one, *few, many = found.weak
+    assert one.setup.halo == one.setup.sums == one.setup.small == 0.0
+    assert [each.setup.total for each in found.weak] == sorted(each.setup.total for each in found.weak)
+    assert many.setup.total == found.strong[-1].setup.total > 4.0 * few[0].setup.total
+    assert many.setup.work < 1.5 * one.setup.work
+
+
+def test_levels_that_are_stored_at_once_are_worth_some_iterations() -> None:
+    spec = SolveSpec.plan(star(64), (1, 1, 1), "color8", Jacobi())
+    found = of_setup(spec, 1, HOST, REACHED * H200)
+    assert found.work == pytest.approx(Jacobi.setup_iterations * traffic.of_chunk(spec, 0) / (REACHED * H200))
+
+
 def test_eight_gpus_are_forecast_from_two_by_nccl_alone() -> None:
     """Exchanges of 8 KiB, 512 KiB and 2 MiB and a sum of 16 bytes in a CUDA graph, by themselves."""
     bare = replace(NCCL, latency=7e-6, launch=6e-6 - HOP)
@@ -72,7 +111,7 @@ def test_eight_gpus_are_forecast_from_two_by_nccl_alone() -> None:
 def test_curves_of_four_thousand_gpus() -> None:
     found = estimate(star(4096), workers=4096, device="cuda", per_host=8, bandwidth=4e12).scaling
     assert found is not None
-    assert [point.gpus for point in found.weak] == [1, 2, 4, 8, 16, 64, 256, 1024, 4096]
+    assert [point.gpus for point in found.weak] == [1, 2, 4, 8, 16, 64, 256, 512, 1024, 4096]
     assert found.weak[0].grid == (256, 256, 256)
     assert found.weak[-1].grid == found.strong[0].grid == (4096, 4096, 4096)
     assert found.weak[-1].seconds == found.strong[-1].seconds
@@ -101,9 +140,10 @@ def test_what_has_no_curves_is_refused() -> None:
 
 def test_the_command_prints_the_curves_or_writes_them() -> None:
     asked = ["estimate", "--problem", "poisson7", "--grid", "256", "256", "256", "--workers", "16", "--per-host", "8"]
-    assert "strong scaling" in good(*asked)
+    assert "set-up, s" in good(*asked)
     found = json.loads(good(*asked, "--json", "-"))
     assert found["device"] == "cuda"
     assert len(found["workers"]) == 16
     assert [point["gpus"] for point in found["scaling"]["strong"]] == [1, 2, 4, 8, 16]
     assert found["scaling"]["weak"][-1]["seconds"]["halo"] > 0.0
+    assert found["scaling"]["weak"][-1]["setup"]["control"] > 0.0

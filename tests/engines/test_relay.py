@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 from distributed.comm.core import CommClosedError
 
-from dsolver.cost import scaling
+from dsolver.cost import seconds
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.spmd import relay
@@ -124,8 +124,8 @@ def test_nobody_calls_more_than_a_few(count: int) -> None:
         assert len(parts) <= relay.FAN
         parts, depth = branches(max(parts, key=len)[1:]), depth + 1
     assert depth <= 1 + np.log(count) / np.log(relay.FAN)
-    assert scaling.FAN == relay.FAN
-    assert scaling.call_seconds(count) <= scaling.CALL + depth * relay.FAN * scaling.RANK_CALL
+    assert seconds.FAN == relay.FAN
+    assert seconds.call_seconds(count) <= seconds.CALL + depth * relay.FAN * seconds.RANK_CALL
 
 
 def test_a_cause_is_told_from_its_effects() -> None:

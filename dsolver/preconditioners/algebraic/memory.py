@@ -6,6 +6,7 @@ from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.setup import LATE
+from dsolver.preconditioners.algebraic.making import making_of
 from dsolver.preconditioners.base import Forecast
 
 COMPLEXITY: Final = (2.8, 1.9, 3.5)
@@ -54,6 +55,7 @@ def of_levels(part: Part, method: Method, *, chebyshev: bool) -> Forecast:
     setup = (of_row * a.rows + entry * a.entries) * (1 if alone else ACROSS[part.cuda])
     return Forecast(
         levels=(a,),
+        making=making_of(part, a) if isinstance(method, CoarsePoints) and method.aggressive_levels else None,
         exact=part.exact(a, shared=part.problem.lattice),
         vectors=int(vectors),
         shared=int(coarse + transfers + swept + (both * a.stored(value) if both > 1 and value < F64 else 0)),
