@@ -25,11 +25,10 @@ from dsolver.cluster.rows.file_rows import blocks_of_file
 from dsolver.errors import InputError
 from tests.support.clusters import cluster
 from tests.support.petsc import write_petsc
+from tests.support.waiting import PATIENCE
 
 Found = dict[tuple[int, int], float] | str
 """Entries that are not zero by place, or the reason why there are none."""
-LONGEST = 30.0
-"""Seconds that a file may take."""
 WORDS = (
     b"\0",
     b" ",
@@ -203,7 +202,7 @@ def tried(name: str, count: int, folder: Path, client: Client | None) -> Counter
             empty = isinstance(other, str) and " empty row" in other
             elsewhere = isinstance(found, str) and close(other, intact)  # a fault that workers need not see
             assert empty or elsewhere or close(other, found), (path, found, other)
-        assert took < LONGEST, (path, took)
+        assert took < PATIENCE, (path, took)
         path.unlink()
     return counts
 

@@ -637,6 +637,7 @@ def linked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(RankSpec, "exclusive", True)
     monkeypatch.setattr(SocketTransport, "detached", detached)
     monkeypatch.setattr(Connections, "connect", counted)
+    monkeypatch.setattr(resting_links, "REST", PATIENCE)
     return connected
 
 
