@@ -14,7 +14,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.matrices.chunks.row_block import RowBlock
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ascending
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import Bounds, own_bounds, window_of
 
@@ -63,11 +63,6 @@ def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Se
     return engine.per_chunk(make, blocks, GhostExchange(engine, plans, senders)(own))
 
 
-def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
-    """The `LevelRows` of every chunk, with a near-null space: what was given, or constants of a node's unknowns."""
-    return engine.per_chunk(partial(_with_constants, size=size), rows)
-
-
 def _own_numbers(backend: Backend, number: int, *, bounds: Bounds) -> Any:
     return backend.xp.arange(*own_bounds(bounds, number), dtype=np.float64)
 
@@ -82,8 +77,7 @@ def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = N
     if block.order is not None:
         order = asarray(block.order)
         columns = np.concatenate([first + order, window.ghosts])[columns]
-        rows = Rows(start=start, columns=columns, values=values).selected(amg, np.argsort(order)).ascending
-        matrix = rows.within(amg, window)
+        matrix = window.placed(amg, ascending(amg.selected(Csr(start, columns, values), np.argsort(order))))
     else:
         matrix = Csr(start, window.places_of_slots(amg, columns), values)
     if isinstance(matrix.values, np.ndarray):
@@ -98,7 +92,7 @@ def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = N
     )
 
 
-def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> LevelRows:
+def with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> LevelRows:
     """Rows with a near-null space: what was given, or constants of each unknown of a node."""
     if rows.near.shape[1]:
         host = isinstance(rows.near, np.ndarray)

@@ -24,7 +24,7 @@ from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_ro
 from dsolver.multigrid.algebraic.methods import CoarseSpace
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
@@ -135,8 +135,8 @@ def _ap(
     ]
     for (other, wanted, taken), part in zip(owned, begun, strict=True):
         sent[other] = wanted
-        messages = Rows.of(taken, restricted.window.ghosts).message, Rows.at(amg, part(), window).message
-        lists[other] = *messages[0], *messages[1], diagonal[wanted]
+        taken = taken._replace(columns=restricted.window.ghosts[taken.columns])
+        lists[other] = *taken, *window.numbered(amg, part()), diagonal[wanted]
     return ApRows(window=window, made=made, parts=parts, lists=lists, sent=sent, factor=whole.matrix)
 
 
@@ -174,7 +174,7 @@ def _coarsened(
         wanted = {c: Deferred(partial(np.subtract, numbers, first)) for c, (numbers,) in readers.items()}
     fine = ap.parts.local
     if around:
-        fine = amg.stacked([part.csr for part in before], fine, [part.csr for part in after], own, own)
+        fine = amg.stacked(before, fine, after, own, own)
         diagonal = np.concatenate([centers[sender] for sender in sorted(centers)])
     sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
     coarse: BroughtRows | HalfRows
@@ -204,15 +204,14 @@ def _half(
     amg: AmgKernels,
     ap: ApRows,
     fine: Csr,  # the rows of P that are restricted to own coarse points, with these from 0 as columns
-    sums: tuple[list[Rows], list[Rows]],  # rows of A P of chunks before this one, and behind it
+    sums: tuple[list[Csr], list[Csr]],  # rows of A P of chunks before this one, and behind it
     diagonal: F64,  # of A, of all these rows
     origin: I64,
     near: F64,
 ) -> tuple[Csr, HalfRows]:
     """R, columns in the order of all fine rows, and the half of the coarse rows."""
     window = ap.window.joined_with(amg, [part.columns for parts in sums for part in parts])
-    before, after = ([part.csr for part in parts] for parts in sums)
-    below, old = window.below, ap.window
+    (before, after), below, old = sums, window.below, ap.window
     cut = Cut(
         fine=fine,
         rows=window.rows,
@@ -231,7 +230,7 @@ def _whole(
     bounds: Bounds,
     ap: ApRows,
     r: Csr,
-    sums: tuple[list[Rows], list[Rows]],
+    sums: tuple[list[Csr], list[Csr]],
     diagonal: F64,
     origin: I64,
     near: F64,

@@ -17,7 +17,6 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64
 
@@ -86,8 +85,7 @@ def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Pr
     ap = backend.amg.numeric(
         kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks, places=kept.of_ap
     )
-    found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
-    lists = {to: (found.selected(backend.amg, wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
+    lists = {to: (backend.amg.selected(ap, wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
     return _Values(values=ap.values, lists=lists)
 
 

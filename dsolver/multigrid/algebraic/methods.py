@@ -109,7 +109,8 @@ class CoarsePoints(Method):
         if twice:
             fewer = aggressive(level, bits, numbers, bounds, most, couplings)
         if fewer is None:
-            p = sent_rows(engine, rows, interpolated(level, bits, most, couplings))
+            p = engine.per_chunk(partial(interpolated, most=most), rows, bits, couplings.around)
+            p = engine.per_chunk(sent_rows, rows, p)
         else:
             numbers, bounds, p = fewer
             reach = reach_of(reach, reach)  # by two stages

@@ -62,16 +62,6 @@ def found_in(reuse: Reuse, engine: Engine, rows: PerChunk, layout: PerChunk) -> 
     return Kept(first=engine.per_chunk(_pattern, rows), layout=layout, steps=())
 
 
-def mirrors_of(engine: Engine, made: PerChunk, rows: PerChunk) -> PerChunk:
-    """The `Mirrors` of a level in one chunk: `made` has R A P, of which the rows were made."""
-    return engine.per_chunk(_mirrors, made, rows)
-
-
-def rows_again(engine: Engine, made: PerChunk, mirrors: PerChunk) -> PerChunk:
-    """The `LevelRows` of a level in one chunk from its `BroughtRows`, symmetric to the bit."""
-    return engine.per_chunk(_rows_again, made, mirrors)
-
-
 def _pattern(_: Backend, __: int, rows: LevelRows) -> LevelRows:
     """Rows without values, in memory of their own."""
     start, columns, values = rows.matrix
@@ -92,7 +82,8 @@ def _elsewhere(
     return backend.xp.full(1, float(not same))
 
 
-def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
+def mirrors_of(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
+    """The `Mirrors` of a level in one chunk: `made` has R A P, of which the rows were made."""
     amg = backend.amg
     raw: Csr = made.rows.matrix
     count = len(raw.columns)
@@ -102,6 +93,7 @@ def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
     return Mirrors(rows=replace(rows, matrix=bare(rows.matrix)), sources=sources.values.astype(number))
 
 
-def _rows_again(_: Backend, __: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
+def rows_again(_: Backend, __: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
+    """The rows of a level in one chunk from its R A P, symmetric to the bit."""
     rows = mirrors.rows
     return replace(rows, matrix=rows.matrix._replace(values=made.rows.matrix.values[mirrors.sources]))

@@ -77,10 +77,10 @@ class HierarchySetup:
         self._above = first.depth  # number of levels above the first one, of a lattice
         self._measures = first.measures
         if not first.symmetric:
-            self.rows = with_symmetric_part(engine, as_brought(engine, self.rows), self._reach, first.bounds)
+            self.rows = with_symmetric_part(engine, engine.per_chunk(as_brought, self.rows), self._reach, first.bounds)
             self._senders = engine.partners(self.rows.at("neighbors"))
         if first.size:
-            self.rows = with_constants(engine, self.rows, first.size)
+            self.rows = engine.per_chunk(partial(with_constants, size=first.size), self.rows)
         self._reuse, self._kept = reuse, None if reuse is None else found_in(reuse, engine, self.rows, self._layout)
         self._steps: list[KeptLevel] = []
         self._later = Postponed()
@@ -263,9 +263,9 @@ class HierarchySetup:
             step()
             self._tidy()
             self._catch_up()
-        brought = self._take(place, made, halves=halves)
+        made = self._take(place, made, halves=halves)
         if self._reuse is not None:
-            mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
+            mirrors = self._engine.per_chunk(mirrors_of, made, self.rows) if self._symmetric and place.alone else None
             self._steps.append(replace(step(), mirrors=mirrors, choices=self._stored().at("local", "choice")))
 
     def _connect(self, number: int, step: KeptLevel) -> None:
@@ -286,7 +286,7 @@ class HierarchySetup:
         self._engine, self._view, self._layout, self._grid = place.engine, place.view, place.layout, None
         self._bounds, self._reach = place.bounds, place.reach
         if mirrors is not None:
-            self.rows = rows_again(self._engine, made, mirrors)
+            self.rows = self._engine.per_chunk(rows_again, made, mirrors)
         else:
             halves, symmetric = halves and not place.alone, self._symmetric
             self.rows = finished_rows(self._engine, made, self._reach, self._bounds, halves=halves, symmetric=symmetric)

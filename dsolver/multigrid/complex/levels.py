@@ -92,7 +92,7 @@ def _coarser(engine: Engine, rows: PerChunk, step: KeptLevel) -> PerChunk:
     made = coarse_again(engine, rows, diagonal, step.again, definite=False)
     made = made if place.gather is None else place.gather(made)
     if step.mirrors is not None:
-        return rows_again(place.engine, made, step.mirrors)
+        return place.engine.per_chunk(rows_again, made, step.mirrors)
     return finished_rows(place.engine, made, place.reach, place.bounds, halves=False, symmetric=True)
 
 
@@ -102,7 +102,7 @@ def _imaginary(
     """Im (s - i t) A = s Im A - t Re A, and Re (s - i t) A = s Re A + t Im A is known: it is 2 s Im A - s t of that."""
     s, t = signs
     own, places = DistributedRows(window=part.window, matrix=part.matrix), pattern.matrix
-    found = own.rows(backend.amg).within(backend.amg, pattern.window)
+    found = pattern.window.placed(backend.amg, own.rows(backend.amg))
     if len(found.columns) == len(places.columns):
         values = 2.0 * s * found.values
     else:

@@ -16,13 +16,13 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.direct.factors import MatrixTraits, NoLibraryError, complex_rows, factors_of
 from dsolver.kernels.direct.libraries import SingularError
 from dsolver.kernels.direct.parts import DirectPart
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.finest import rows_of_blocks
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ascending
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.geometric.assembly import raised_rows
 from dsolver.preconditioners.builder import Builder
@@ -61,10 +61,6 @@ def _as_it_came(_: Backend, __: int, block: RowBlock) -> RowBlock:
     return block
 
 
-def _global_rows(backend: Backend, rows: LevelRows) -> Rows:
-    return Rows.at(backend.amg, rows.a, rows.window)
-
-
 def instead(_: Backend, __: int, part: DirectPart) -> tuple[float, float]:
     """Numbers that tell whether factors of A itself were not made, and whether those for least squares were."""
     made = part.factors
@@ -73,7 +69,7 @@ def instead(_: Backend, __: int, part: DirectPart) -> tuple[float, float]:
 
 def to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:
     """A message with the chunk's rows for the owner of the factors."""
-    return {} if number == OWNER else {OWNER: _global_rows(backend, rows).message}
+    return {} if number == OWNER else {OWNER: tuple(rows.window.numbered(backend.amg, rows.a))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +122,9 @@ class MakePart:
 
     def _joined(self, backend: Backend, rows: LevelRows, arrived: Mapping[int, Any]) -> Csr:
         """All rows."""
-        others = (Rows.of_message(arrived[sender]) for sender in sorted(arrived))
-        whole = Rows.joined([_global_rows(backend, rows), *others])
-        if self.places is not None:
-            whole = _box_after_box(backend.amg, whole, self.places)
-        return Csr(whole.start, whole.columns, whole.values)
+        others = (Csr(*arrived[sender]) for sender in sorted(arrived))
+        whole = joined([rows.window.numbered(backend.amg, rows.a), *others])
+        return whole if self.places is None else _box_after_box(backend.amg, whole, self.places)
 
     def _factors(self, backend: Backend, parts: Sequence[Csr]) -> Any:
         rows = parts[0]
@@ -151,11 +145,11 @@ class MakePart:
             ) from None
 
 
-def _box_after_box(amg: Any, rows: Rows, partition: Partition) -> Rows:
+def _box_after_box(amg: Any, rows: Csr, partition: Partition) -> Csr:
     """Rows and columns of a grid in lattice order, as the boxes of chunks have them one after the other."""
     domain = partition.domain
     order = np.concatenate([domain.rows_of(chunk.box) for chunk in partition])
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    picked = rows.selected(amg, np.asarray(order, like=rows.start))
-    return replace(picked, columns=np.asarray(place, like=rows.start)[picked.columns]).ascending
+    picked = amg.selected(rows, np.asarray(order, like=rows.start))
+    return ascending(picked._replace(columns=np.asarray(place, like=rows.start)[picked.columns]))

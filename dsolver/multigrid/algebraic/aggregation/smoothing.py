@@ -12,10 +12,10 @@ from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, Messages, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes
+from dsolver.kernels.formats.csr import of_entries
 from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows, sent
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
 
@@ -65,7 +65,7 @@ def _smoothed(
     if graph is not None:
         lonely = np.diff(p.rows.matrix.start) == 0
         keep = amg.aggregation.kept_entries(a, below, graph.graph)
-        keep |= lonely[Rows(start=a.start, columns=a.columns, values=a.values).of_entries]
+        keep |= lonely[of_entries(a.start, len(a.columns))]
         damping = np.where(lonely, 1.0, damping)
     smoother = amg.aggregation.prolongation_smoother(a, below, keep, near, damping, measures.diagonal)
     whole = p.rows.among(amg, *around_it(number, around))

@@ -17,7 +17,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
+from dsolver.multigrid.algebraic.rows.global_rows import starts
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of
 
@@ -174,9 +174,9 @@ def _tentative(
     columns = (first + np.arange(vectors, like=first)) + np.zeros_like(first, shape=(size, 1))
     if members.own.at is None:
         start = np.arange(0, rows.rows * vectors + 1, vectors, like=rows.origin)
-        found = Rows(start=start, columns=columns.ravel(), values=q.ravel())
+        found = Csr(start, columns.ravel(), q.ravel())
         return sent(amg, rows, DistributedRows.of(amg, bounds, number, found))
     there = np.repeat(aggregate >= 0, size)
     columns, values = columns.reshape(rows.rows, vectors)[there], q.reshape(rows.rows, vectors)[there]
-    found = Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel())
+    found = Csr(starts(vectors * there), columns.ravel(), values.ravel())
     return sent(amg, rows, DistributedRows.of(amg, bounds, number, found))

@@ -4,29 +4,22 @@ A fine point is interpolated from its coarse neighbors and from those of its fin
 points come from their owners.
 """
 
-from functools import partial
 from typing import Any
 
-from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Counted, uncounted
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
-from dsolver.multigrid.algebraic.classical.coarse_couplings import Couplings, CouplingsAround
-from dsolver.multigrid.algebraic.fine_level import FineLevel
+from dsolver.multigrid.algebraic.classical.coarse_couplings import CouplingsAround
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64
 
 
-def interpolated(level: FineLevel, bits: PerChunk, most: int, couplings: Couplings) -> PerChunk:
-    """The rows of P of every chunk, `DistributedRows`, at most so many entries each."""
-    return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around)
-
-
-def _interpolated(
+def interpolated(
     backend: Backend, _: int, rows: LevelRows, bits: Any, near: CouplingsAround, *, most: int
 ) -> DistributedRows:
+    """A chunk's rows of P, at most so many entries each."""
     return begun_interpolation(backend.amg, rows, bits, near, most)()
 
 

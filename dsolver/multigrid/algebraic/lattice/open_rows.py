@@ -25,7 +25,7 @@ from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows, level_rows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ascending
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds
 
@@ -171,9 +171,9 @@ def _rows_of(
     if ghosts is not None:
         own = np.arange(first, first + count, dtype=np.int64, like=cells)
         columns = np.concatenate([own, ghosts.astype(np.int64)])[columns]
-    rows = Rows(start=start, columns=columns, values=values)
+    rows = Csr(start, columns, values)
     if any(partition.periodic) or max(partition.counts[:2]) > 1:  # numbers go on where the lattice does not
-        rows = rows.ascending
+        rows = ascending(rows)
     found = DistributedRows.of(backend.amg, bounds, number, rows)
     read = found.read_by(backend.amg, found.elsewhere(backend.amg, bounds))
     return level_rows(found, partition.domain.row_of(box, cells), bounds, read)

@@ -24,9 +24,10 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
 from dsolver.kernels.deferred import Deferred
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.coarser_level import Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
@@ -47,7 +48,7 @@ NUMBERED: Final = ("int64", *ROWS)  # value types of a message with rows and the
 class BoxRows:
     """A chunk's rows of a grid, in lattice order, and what ranges get of them."""
 
-    rows: Rows  # with columns by their numbers in the grid, or, of a `_seen_box`, in what its rows see
+    rows: Csr  # with columns by their numbers in the grid, or, of a `_seen_box`, in what its rows see
     numbers: I64
     share: F64
     lists: Messages
@@ -154,17 +155,16 @@ def _box_rows(
 ) -> BoxRows:
     amg, number = backend.amg, own_number(partition, number)
     box, where = partition[number].box, _seen_box(partition, number, seen[number])
-    made, share = amg.box_rows(where, offsets, amg.asarray(weights))
-    rows = Rows(start=made.start, columns=made.columns, values=made.values)
+    rows, share = amg.box_rows(where, offsets, amg.asarray(weights))
     if partition.counts[:2] == (1, 1):
-        numbers = np.arange(*own_bounds(bounds, number), like=made.start)
+        numbers = np.arange(*own_bounds(bounds, number), like=rows.start)
         return BoxRows(rows=rows, numbers=numbers, share=share, lists={})
-    numbers = partition.domain.rows_of(box, like=made.start)
+    numbers = partition.domain.rows_of(box, like=rows.start)
     owners = owners_of(bounds, numbers)
     lists = {}
     for to in others(bounds, number, owners):
         wanted = np.flatnonzero(owners == to)
-        lists[to] = numbers[wanted], *rows.selected(amg, wanted).message
+        lists[to] = numbers[wanted], *amg.selected(rows, wanted)
     return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists)
 
 
@@ -172,11 +172,11 @@ def _range_rows(backend: Backend, number: int, box: BoxRows, around: Messages, *
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
     own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
-    numbers, parts = [box.numbers[own]], [box.rows.selected(backend.amg, own)]
+    numbers, parts = [box.numbers[own]], [backend.amg.selected(box.rows, own)]
     for theirs, *part in around.values():
         numbers.append(theirs)
-        parts.append(Rows.of_message(part))
-    rows = Rows.joined(parts).selected(backend.amg, np.argsort(np.concatenate(numbers)))
+        parts.append(Csr(*part))
+    rows = backend.amg.selected(joined(parts), np.argsort(np.concatenate(numbers)))
     found = DistributedRows.of(backend.amg, bounds, number, rows)
     origin = np.arange(first, last, like=box.numbers)
     return level_rows(found, origin, bounds, found.read_by(backend.amg, found.elsewhere(backend.amg, bounds)))
@@ -197,7 +197,7 @@ def _slab_rows(
     window = Window(first=first, rows=last - first, ghosts=ghosts, whole=len(seen) == 1, lower=lower, end=bounds[-1])
     planes = range(first // plane, last // plane)
     read = {c: [z - planes.start for z in seen[c] if z in planes] for c in owners_in(bounds, window)}
-    matrix = box.rows.csr if _are_places(partition) else box.rows.within(backend.amg, window)
+    matrix = box.rows if _are_places(partition) else window.placed(backend.amg, box.rows)
     found = DistributedRows(window=window, matrix=matrix)
     return level_rows(found, box.numbers, bounds, {c: _numbers_in(of, plane, box.numbers) for c, of in read.items()})
 
@@ -217,7 +217,7 @@ def _numbers_in(planes: Sequence[int], points: int, like: I64) -> I64:
 class _BoxP:
     """Rows of P by their numbers in the coarser level, and what others get of them."""
 
-    rows: Rows
+    rows: Csr
     lists: Messages
     # for each of them, the numbers of the rows within this box, ascending.
     sent: Mapping[int, I64] = field(default_factory=dict)
@@ -235,24 +235,21 @@ def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Par
     )
     boxes = x + partition.counts[0] * (y + partition.counts[1] * z)
     p = made.prolongation.rows(backend.amg)
-    rows = {box: p.selected(backend.amg, np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
-    mine = rows.pop(number, p.selected(backend.amg, numbers[:0]))
-    lists = {box: part.message for box, part in rows.items()}
-    return _BoxP(rows=mine, lists=lists)
+    rows = {box: backend.amg.selected(p, np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
+    mine = rows.pop(number, backend.amg.selected(p, numbers[:0]))
+    return _BoxP(rows=mine, lists={box: tuple(part) for box, part in rows.items()})
 
 
 def _p_of_box(backend: Backend, number: int, box: BoxRows, back: _BoxP, arrived: Messages, *, bounds: Bounds) -> _BoxP:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
-    parts = {number: back.rows}
-    parts |= {sender: Rows.of_message(part) for sender, part in arrived.items()}
-    p = Rows.joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
-    entries, owners = elsewhere(backend.amg, bounds, number, p.columns)
-    of_entry = p.rows_at(entries)
+    parts = {number: back.rows, **{sender: Csr(*part) for sender, part in arrived.items()}}
+    p = joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
+    entries = backend.amg.outside(p.columns, *own_bounds(bounds, number))
+    owners, of_entry = owners_of(bounds, p.columns[entries]), np.searchsorted(p.start[1:], entries, side="right")
     lists, sent = {}, {}
     for other in others(bounds, number, owners):
         sent[other] = wanted = backend.amg.distinct(of_entry[owners == other])
-        weights = p.selected(backend.amg, wanted, (bounds[other], bounds[other + 1]))
-        lists[other] = box.numbers[wanted], *weights.message
+        lists[other] = box.numbers[wanted], *backend.amg.selected(p, wanted, (bounds[other], bounds[other + 1]))
     return _BoxP(rows=p, lists=lists, sent=sent)
 
 
@@ -260,18 +257,17 @@ def _between(
     backend: Backend, number: int, box: BoxRows, p: _BoxP, made: Coarsened, around: Messages, *, bounds: Bounds
 ) -> Coarsened:
     first, last = own_bounds(bounds, number)
-    numbers, parts = [box.numbers], [p.rows.selected(backend.amg, columns=(first, last))]
+    numbers, parts = [box.numbers], [backend.amg.selected(p.rows, None, (first, last))]
     sends, receives = [], []
     for sender, (theirs, *message) in sorted(around.items()):
-        part = Rows.of_message(message)
         numbers.append(theirs)
-        parts.append(part)
-        sends.append((sender, backend.amg.distinct(part.columns) - first))
+        parts.append(Csr(*message))
+        sends.append((sender, backend.amg.distinct(parts[-1].columns) - first))
         receives.append((sender, len(theirs)))
     ascending = np.argsort(np.concatenate(numbers))
-    fine = Rows.joined(parts).selected(backend.amg, ascending)
+    fine = backend.amg.selected(joined(parts), ascending)
     own = Window(first=first, rows=last - first, ghosts=ascending[:0])
-    r = backend.amg.transposed(fine.within(backend.amg, own), last - first)
+    r = backend.amg.transposed(own.placed(backend.amg, fine), last - first)
     of_slots = r._replace(columns=ascending.astype(np.int32)[r.columns])  # which are in the order of the messages
     prolongation = DistributedRows.of(backend.amg, bounds, number, p.rows)
     return replace(

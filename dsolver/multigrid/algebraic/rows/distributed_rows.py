@@ -18,7 +18,6 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import SplitRows, whole
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_in, owners_of, window_of
 
 
@@ -31,14 +30,14 @@ class DistributedRows:
     matrix: Csr
 
     @classmethod
-    def of(cls, amg: AmgKernels, bounds: Bounds, number: int, rows: Rows) -> Self:
+    def of(cls, amg: AmgKernels, bounds: Bounds, number: int, rows: Csr) -> Self:
         """Rows with global columns, as a chunk sees them; bounds: of the columns."""
         window = window_of(amg, bounds, number, rows.columns)
-        return cls(window=window, matrix=rows.within(amg, window))
+        return cls(window=window, matrix=window.placed(amg, rows))
 
-    def rows(self, amg: AmgKernels, wanted: I64 | None = None) -> Rows:
+    def rows(self, amg: AmgKernels, wanted: I64 | None = None) -> Csr:
         """Some of the rows, or all, with global columns; of some a device is waited for."""
-        return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
+        return self.window.numbered(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted))
 
     def everywhere(self, amg: AmgKernels) -> Csr:
         """The rows as one sees them who sees all: columns are numbers, and take 4 bytes."""
@@ -118,12 +117,9 @@ class DistributedRows:
         """int64, the rows of a few entries."""
         return np.searchsorted(self.matrix.start[1:], entries, side="right")
 
-    def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows], *, tight: bool = False) -> Self:
+    def among(self, amg: AmgKernels, before: Sequence[Csr], after: Sequence[Csr], *, tight: bool = False) -> Self:
         """The rows between those that have come from other chunks; tight: as of `Window.joined_with`."""
         if not before and not after:
             return self
         window = self.window.joined_with(amg, [part.columns for part in (*before, *after)], tight=tight)
-        matrix = amg.stacked(
-            [part.csr for part in before], self.matrix, [part.csr for part in after], self.window, window
-        )
-        return DistributedRows(window=window, matrix=matrix)
+        return DistributedRows(window=window, matrix=amg.stacked(before, self.matrix, after, self.window, window))

@@ -12,8 +12,9 @@ import numpy as np
 
 from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.window import Bounds, window_of
 
@@ -31,13 +32,13 @@ def gathering(engine: Engine, bounds: Bounds, *, halves: bool = False) -> Callab
 
 
 def _to_hosts(backend: Backend, _: int, made: Any, *, hosts: tuple[int, ...]) -> dict[int, Message]:
-    return dict.fromkeys(hosts, (*made.rows_to_send(backend.amg).message, made.origin, made.near.ravel()))
+    return dict.fromkeys(hosts, (*made.rows_to_send(backend.amg), made.origin, made.near.ravel()))
 
 
 def _joined(backend: Backend, _: int, parts: Messages, *, bounds: Bounds, halves: bool) -> BroughtRows:
     amg, sizes, found = backend.amg, [last - first for first, last in pairwise(bounds)], [*parts.values()]
     window = window_of(amg, (0, bounds[-1]), 0, found[0][0])
-    matrix = amg.stacked([Rows.of_message(part).csr for part in found], None, [], window, window)
+    matrix = amg.stacked([Csr(*part[:3]) for part in found], None, [], window, window)
     near = [part[-1].reshape(size, -1) for part, size in zip(found, sizes, strict=True) if size]
     return BroughtRows(
         rows=DistributedRows(window=window, matrix=amg.completed(amg.halved(matrix)) if halves else matrix),

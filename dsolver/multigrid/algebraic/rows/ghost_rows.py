@@ -11,7 +11,7 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import SplitRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 
 
@@ -37,7 +37,7 @@ class LeavingRows:
 
     def lists(self, own: DistributedRows) -> Messages:
         """The messages, of rows that were counted. A device is waited for."""
-        return {to: Rows.at(self._amg, taken(own.matrix), own.window).message for to, taken in self._begun}
+        return {to: tuple(own.window.numbered(self._amg, taken(own.matrix))) for to, taken in self._begun}
 
 
 def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool = False) -> SentRows:
@@ -48,9 +48,9 @@ def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool 
     return SentRows(rows=made, lists=leaving.lists(own), parts=parts)
 
 
-def sent_rows(engine: Engine, rows: PerChunk, own: PerChunk) -> PerChunk:
-    """The `SentRows` of every chunk, with tight windows; rows: its `LevelRows`, own: its `DistributedRows`."""
-    return engine.per_chunk(_sent, rows, own)
+def sent_rows(backend: Backend, _: int, rows: LevelRows, own: DistributedRows) -> SentRows:
+    """The `sent` rows of a chunk, with a tight window."""
+    return sent(backend.amg, rows, own, tight=True)
 
 
 def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
@@ -58,11 +58,7 @@ def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
     return engine.deliver(made.at("lists"), senders, ROWS)
 
 
-def around_it(number: int, around: Messages) -> tuple[list[Rows], list[Rows]]:
+def around_it(number: int, around: Messages) -> tuple[list[Csr], list[Csr]]:
     """Rows of the chunks before this one, and behind it, of messages that begin with rows."""
-    found = {sender: Rows.of_message(around[sender]) for sender in sorted(around)}
+    found = {sender: Csr(*around[sender][:3]) for sender in sorted(around)}
     return [found[c] for c in found if c < number], [found[c] for c in found if c > number]
-
-
-def _sent(backend: Backend, _: int, rows: LevelRows, own: DistributedRows) -> SentRows:
-    return sent(backend.amg, rows, own, tight=True)

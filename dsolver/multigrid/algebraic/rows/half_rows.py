@@ -17,8 +17,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cpu.amg.setup import AmgKernels
-from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
 
@@ -42,9 +41,9 @@ class HalfRows:
         window = Window(first=first, rows=len(origin), ghosts=columns[half.tight()], lower=0)
         return cls(window=window, half=half, origin=origin, near=near)
 
-    def rows_to_send(self, amg: AmgKernels) -> Rows:
+    def rows_to_send(self, amg: AmgKernels) -> Csr:
         """The rows with global columns."""
-        return Rows.at(amg, self.half.upper, self.window)
+        return self.window.numbered(amg, self.half.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,7 @@ def _behind(backend: Backend, _: int, half: HalfRows, *, bounds: Bounds) -> Rows
     ghosts = window.ghosts_before(bounds)
     parts = {c: slice(*of) for c, of in enumerate(pairwise(_entries_before(found, ghosts))) if of[0] < of[1]}
     read = [(to, amg.named(found.columns[of], 0, window.rows)) for to, of in parts.items()]
-    rows = window.ghosts[Rows(start=found.start, columns=found.columns, values=found.values).of_entries]
+    rows = window.ghosts[of_entries(found.start, len(found.columns))]
     entries = rows, found.columns.astype(np.int64) + window.first, found.values
     sends = tuple((to, wanted()) for to, wanted in read)
     lists = {

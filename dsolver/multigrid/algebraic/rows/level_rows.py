@@ -10,7 +10,6 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
 
 
@@ -23,7 +22,7 @@ class BroughtRows:
     near: F64
     mirrored: bool = False  # whether columns ascend, and mirrored entries are equal; of the only chunk
 
-    def rows_to_send(self, amg: AmgKernels) -> Rows:
+    def rows_to_send(self, amg: AmgKernels) -> Csr:
         """The rows with global columns."""
         return self.rows.rows(amg)
 

@@ -14,9 +14,9 @@ import numpy as np
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, Messages, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
+from dsolver.multigrid.algebraic.rows.global_rows import starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, window_of
 
@@ -37,12 +37,8 @@ def with_symmetric_part(engine: Engine, made: PerChunk, reach: Senders, bounds: 
     return engine.per_chunk(partial(_both, bounds=bounds), made, around)
 
 
-def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:
-    """The `BroughtRows` of every chunk."""
-    return engine.per_chunk(_as_brought, rows)
-
-
-def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
+def as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
+    """The rows of a level as if they came from elsewhere."""
     own = DistributedRows(window=rows.window, matrix=rows.matrix)
     return BroughtRows(rows=own, origin=rows.origin, near=rows.near)
 
@@ -65,9 +61,9 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Messages, *,
     """
     (first, last), amg = own_bounds(bounds, number), backend.amg
     turned = amg.transposed(made.rows.own_columns(amg), last - first)
-    parts = [made.rows.rows(amg), Rows.of(turned, np.arange(first, last, like=made.origin))]
+    parts = [made.rows.rows(amg), turned._replace(columns=np.arange(first, last, like=made.origin)[turned.columns])]
     parts += [_received(entries, first, last) for entries in around.values()]
-    below = Rows.joined(parts)
+    below = joined(parts)
     window = window_of(amg, bounds, number, below.columns)
     halves = Csr(below.start, window.places(amg, below.columns), below.values / 2)
     matrix = amg.product(_summed([1.0] * len(parts), last - first, made.origin), halves, window.size)
@@ -77,12 +73,12 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Messages, *,
     return replace(rows, full=amg.numeric(matrix, first_alone, halves, window.size))
 
 
-def _received(entries: Message, first: int, last: int) -> Rows:
+def _received(entries: Message, first: int, last: int) -> Csr:
     """Rows first .. last of what another chunk has `Turned`."""
     row, column, value = entries
     order = np.lexsort(np.stack((column, row)))
     counts = np.bincount(row - first, minlength=last - first)
-    return Rows(start=starts(counts), columns=column[order], values=value[order])
+    return Csr(starts(counts), column[order], value[order])
 
 
 def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:

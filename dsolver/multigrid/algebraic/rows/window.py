@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.formats.csr import Csr
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -85,6 +86,14 @@ class Window:
         if self.whole:
             return cast("I64", places.astype(np.int64))
         return cast("I64", amg.relabeled(places, self.rows, self.below, self.first, self.ghosts))
+
+    def placed(self, amg: AmgKernels, rows: Csr) -> Csr:
+        """Rows of columns by global number that the window holds, with places in it for columns."""
+        return rows._replace(columns=self.places(amg, rows.columns))
+
+    def numbered(self, amg: AmgKernels, rows: Csr) -> Csr:
+        """Rows whose columns are places in the window, with columns by global number."""
+        return rows if self.whole else rows._replace(columns=self.numbers_at(amg, rows.columns))
 
     def slots(self, amg: AmgKernels, places: Any) -> npt.NDArray[np.int32]:
         """Columns as matrices of chunks number them: own ones from 0, then ghosts; int32, of places in the window."""
