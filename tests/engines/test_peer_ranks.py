@@ -12,6 +12,7 @@ import pytest
 
 import dsolver
 from dsolver import kernels
+from dsolver.cost.memory import part_of
 from dsolver.distributed.halo import halo_layout
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
@@ -22,6 +23,7 @@ from dsolver.kernels.formats.layout import HaloLayout
 from dsolver.krylov.blocks import lobpcg, projected
 from dsolver.multigrid.geometric.assembly import chunk_layout
 from dsolver.preconditioners import Algebraic, Chebyshev, Multigrid
+from dsolver.preconditioners.algebraic.memory import OUTBOX
 from dsolver.program.eigen import EigenProgram, EigenTerms, Found
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -256,6 +258,23 @@ def test_waits_of_a_set_up_by_couplings(monkeypatch: pytest.MonkeyPatch) -> None
     for waits, frames in on_ranks(spec.partition, (0, 1), run):
         assert waits <= WAITS
         assert frames <= FRAMES
+
+
+def test_outboxes_of_rows_that_leave_their_boxes_are_counted() -> None:
+    """The largest one, of half of a chunk's rows for the range beside its own."""
+    problem = dsolver.problems.diffusion((16, 32, 32), smooth, chunks=(1, 2, 2))
+    spec = SolveSpec.plan(problem, (1, 2, 2), m=Algebraic(coarse_rows=30, gathered_rows=3000))
+    cut = part_of(spec, 0, cuda=True)
+    counted = cut.stored().rows + cut.stored().entries
+
+    def run(engine: Any) -> int:
+        Solve(engine, spec)
+        return max(
+            box.size for turns in engine.transport._mailbox._own.values() for box in (turns._last, turns._next) if box
+        )
+
+    for size in on_ranks(spec.partition, (0, 1, 2, 3), run):
+        assert size == pytest.approx(OUTBOX * counted / 2, rel=0.15)
 
 
 def test_another_program_has_the_link_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Bytes that algebraic multigrid keeps, moves and needs for set-up, forecast from the matrix."""
 
+from math import prod
 from typing import Final
 
 from dsolver.distributed.forecast import F64, I32, Part
@@ -28,6 +29,9 @@ each entry beside the diagonal, by "pmis". With the finest matrix it was 0.6 to 
 and 27 points, rough coefficients, layers and tetrahedra."""
 ACROSS: Final = (1.0, 2.0)
 """Times as much where there are several chunks, whose rows travel to others, on CPUs (0.9 to 1.1) and on GPUs (2.0)."""
+OUTBOX: Final = 32
+"""Bytes of each entry that leaves its box for a range of rows: twice those of the message, in an outbox that stays. All
+others are of planes between chunks: 450 bytes of a plane's row for each neighbor, which are left out."""
 
 
 def of_levels(part: Part, method: Method, *, chebyshev: bool) -> Forecast:
@@ -53,12 +57,13 @@ def of_levels(part: Part, method: Method, *, chebyshev: bool) -> Forecast:
         entry = SETUP_FLOW
     of_row = row if a.rows < LATE else late
     setup = (of_row * a.rows + entry * a.entries) * (1 if alone else ACROSS[part.cuda])
+    outboxes = part.cuda * OUTBOX * (a.entries + a.rows) * (1.0 - 1.0 / prod(part.partition.counts[:2]))
     return Forecast(
         levels=(a,),
         making=making_of(part, a) if isinstance(method, CoarsePoints) and method.aggressive_levels else None,
         exact=part.exact(a, shared=part.problem.lattice),
         vectors=int(vectors),
-        shared=int(coarse + transfers + swept + (both * a.stored(value) if both > 1 and value < F64 else 0)),
+        shared=int(coarse + transfers + swept + outboxes + (both * a.stored(value) if both > 1 and value < F64 else 0)),
         rows=int(setup),  # of all chunks of a worker at once
         temporary=0,
         moved=int(passes + 14 * value * GRIDS[kind] * a.rows),
