@@ -14,9 +14,9 @@ MADE_ROW: Final = 340
 MADE_ENTRY: Final = 85
 """Bytes that are made of a row, and of an entry beside the diagonal."""
 PASSES: Final = 10.8  # times that each of these is moved, by the time of 3.4·10⁷ rows of 7 points on an H200
-JOINED: Final = 1.2  # times as much where there are several chunks: what is sent, joined and selected
+JOINED: Final = 1.1  # times as much where there are several chunks: what is sent, joined and selected
 ENTRY: Final = 16  # bytes of an entry that is sent, with its column
-HOST: Final = (1.8e-3, 5.9e-3)  # seconds: of 4·10⁶ rows on one H200, and 270 launches and copies of 22 µs
+HOST: Final = (1.8e-3, 8.0e-3)  # seconds: of 4·10⁶ rows on one H200, and on two, with 270 launches more of 22 µs
 ROUNDS: Final = 7  # of messages of a level, counted on 2, 4 and 8 ranks, where sizes are told
 QUESTIONS: Final = 4
 MOVES: Final = 3  # rounds in which rows of boxes travel to ranges of rows, and transfers back
