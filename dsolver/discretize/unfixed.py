@@ -13,6 +13,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
@@ -46,11 +47,15 @@ def unfixed(
             _check_kept(rule, sum(counts))
             return Unfixed(kept=tuple(counts))
         singular = singular is not False and not is_grounded(view, given, rule)
-    if singular is not False and isinstance(given, LoadedRows) and not problem.asymmetry:
-        found = closed_pieces(engine, given.blocks, problem.senders or [()], *volumes)
-        singular = found.whole
-        if found.count and not found.whole:
-            return Unfixed(closed=found)
+    if isinstance(given, LoadedRows) and not problem.asymmetry:
+        rows, senders = given.blocks, problem.senders
+        if isinstance(problem, MatrixProblem) and problem.empty and given.given is not None:
+            rows, senders, singular = given.given, problem.given_senders, None
+        if singular is not False:
+            found = closed_pieces(engine, rows, senders or [()], *volumes)
+            singular = found.whole
+            if found.count and not found.whole:
+                return Unfixed(closed=found)
     return Unfixed(ones=engine.per_chunk(partial(_ones, partition=partition)) if singular else None)
 
 

@@ -62,7 +62,7 @@ class GivenPencil:
         b = problem.parts[0] if problem.parts else None
         if self.diagonal is not None:
             b = scipy.sparse.diags_array(np.asarray(self.diagonal)).tocsr()
-        return on_host(problem.matrix) * self.factor, b
+        return on_host(problem.given if problem.empty else problem.matrix) * self.factor, b
 
     def beyond(self, *, upper: bool) -> float | None:
         """A number beyond the spectrum, by Gershgorin's circles; None where A is not here, or B no diagonal."""

@@ -110,7 +110,7 @@ def matrix(
         return on_lattice(on_host(rows), grid, chunks=_cut(chunks), name=name)
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
     rows, look, notes = with_all_rows(rows, look)
-    solved = solved_matrix(rows, look, symmetric)
+    solved = solved_matrix(rows, look, symmetric, held=nullspace is None)
     solved = replace(solved, notes=(*notes, *solved.notes, *of_sizes(rows, look)))
     whole = problem_of(solved, name, order=order, formats=formats, block=block)
     if block == 1 and block_size is None and isinstance(partition, str) and (found := _found_block(whole, chunks)) > 1:

@@ -72,6 +72,7 @@ class MatrixProblem(Problem):
         negated: whether `matrix` and `given` are those of -A.
         exponent: of two, by which the entries of `matrix` and `given` were multiplied.
         known: whether rows tell their unknown alone, which is then set before a solve begins.
+        empty: rows of zeros in `given` that have a diagonal in `matrix`, each a piece that nothing fixes.
         fields: rows of each field, one after the other, where A was made of blocks; else ().
         multipliers: how many of the last rows are: see `dsolver.matrices.multipliers`.
         diagonal: of each field the problem that its block on the diagonal came as; None where it was no problem.
@@ -117,6 +118,7 @@ class MatrixProblem(Problem):
     negated: bool = field(repr=False, default=False)
     exponent: int = field(repr=False, default=0)
     known: bool = field(repr=False, default=False)
+    empty: int = field(repr=False, default=0)
     fields: tuple[int, ...] = ()
     multipliers: int = field(repr=False, default=0)
     diagonal: tuple[MatrixProblem | None, ...] = field(repr=False, compare=False, default=())
@@ -175,7 +177,7 @@ class MatrixProblem(Problem):
     def may_have_pieces(self) -> bool:
         """Whether there may be pieces that nothing fixes, which have not been looked for."""
         some = self.opened is None or self.opened < self.grid[0]
-        return some and self.singular is False and not self.asymmetry and not self.null_vectors
+        return some and self.singular is False and not (self.asymmetry or self.null_vectors or self.empty)
 
     @property
     def split(self) -> tuple[int, ...]:

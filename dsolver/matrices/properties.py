@@ -55,7 +55,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
     return MatrixProblem(
         name=name,
         grid=(rows.shape[0], 1, 1),
-        singular=look.rows_cancel and look.columns_cancel,
+        singular=(look.rows_cancel and look.columns_cancel) or 0 < look.opened == solved.empty,
         matrix=rows,
         elimination=Elimination(rows, mirrored=look.mirrored),
         asymmetry=asymmetry(rows, look),
@@ -71,6 +71,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         negated=solved.negated,
         exponent=solved.exponent,
         known=solved.known > 0,
+        empty=solved.empty,
         multipliers=_multipliers(rows, look) if solved.given is None else 0,
         notes=solved.notes,
         **told,

@@ -1,9 +1,9 @@
 """The matrix that is solved in place of the one that was given: -A, A without known unknowns, A made symmetric.
 
-Three things hide from a method what a matrix is: its sign, boundary rows set to those of the identity whose columns
-are left, and what rounding leaves between an entry and its mirror image. They are taken out here, where the rows are
-looked at. Residuals stay those of the matrix that was given (`KrylovMethod.given`): a solve refines its x until they
-are small.
+Four things hide from a method what a matrix is: its sign, boundary rows set to those of the identity whose columns
+are left, what rounding leaves between an entry and its mirror image, and rows of zeros, as of a vertex without edges or
+a node without elements. They are taken out here, where the rows are looked at. Residuals stay those of the matrix that
+was given (`KrylovMethod.given`): a solve refines its x until they are small.
 """
 
 import math
@@ -47,18 +47,28 @@ class SolvedMatrix:
     exponent: int = 0  # of two, by which entries were multiplied that are all too small or too large to have squares
     # rows that alone tell their unknown, and were taken out of the others: it is set before a solve begins.
     known: int = 0
+    empty: int = 0  # rows of zeros in `given` that have a diagonal
     notes: tuple[str, ...] = ()  # what was changed, for `Solution.notes`
 
 
-def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> SolvedMatrix:
+def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None, *, held: bool = True) -> SolvedMatrix:
     """The matrix that is solved for one of `checked`.
 
-    `symmetric`: whether A counts as symmetric, however its entries differ; None to tell by their difference.
+    `symmetric`: whether A counts as symmetric, however its entries differ; None to tell by their difference. `held`:
+    whether rows of zeros may have a diagonal.
     InputError: `symmetric` is none of these.
     """
     if symmetric not in (None, True, False):
         raise InputError(f"symmetric must be True, False or None, not {symmetric!r}")
     made = _in_range(SolvedMatrix(rows=rows, look=look))
+    full = _with_diagonal(made) if held else None
+    if full is not None and (found := _found(full, symmetric)).look.place is None and not found.look.negative:
+        return found
+    return _found(made, symmetric)
+
+
+def _found(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix:
+    """As `solved_matrix`, of a matrix in range."""
     look = made.look
     if look.negative > look.hollow[0]:
         made = _signed(made)
@@ -142,6 +152,32 @@ def _in_range(made: SolvedMatrix) -> SolvedMatrix:
     return replace(made, rows=rows, look=look_at(rows), exponent=-exponent)
 
 
+# -- rows of zeros -----------------------------------------------------------------------------------------------------
+
+
+def _with_diagonal(made: SolvedMatrix) -> SolvedMatrix | None:
+    """This matrix with a diagonal in its rows and columns of zeros, the least of the others, which all have one.
+
+    None where there are none, or one of the others lacks it. Such a row is a piece of its own: neither b nor x has a
+    value there.
+    """
+    count, first = made.look.hollow
+    if not 0 < count < made.rows.shape[0]:
+        return None
+    rows = on_host(made.rows)
+    if rows.data[rows.indptr[first] : rows.indptr[first + 1]].any():  # as of most saddle points
+        return None
+    entries = rows.data != 0.0
+    empty = np.bincount(_places(rows)[entries], minlength=rows.shape[0]) == 0
+    others = rows.diagonal()[~empty]
+    signed = (others > 0.0).all() or (others < 0.0).all()
+    if int(empty.sum()) != count or not signed or empty[rows.indices[entries]].any():
+        return None
+    here = (_places(rows) == rows.indices) & empty[rows.indices]
+    full = _with(rows, np.where(here, math.copysign(made.look.least, others[0]), rows.data))
+    return replace(made, rows=full, look=look_at(full), given=rows, empty=count)
+
+
 # -- signs -------------------------------------------------------------------------------------------------------------
 
 
@@ -149,8 +185,8 @@ def _signed(made: SolvedMatrix) -> SolvedMatrix:
     """This matrix with a positive diagonal, where that can be had: signs of all coupled rows must be the same."""
     rows, look = made.rows, made.look
     if (look.negative == rows.shape[0] and not look.hollow[0]) or _has_multipliers(made):
-        rows = _negative(rows)
-        return replace(made, rows=rows, look=look_at(rows), negated=True)
+        rows, given = _negative(rows), None if made.given is None else _negative(made.given)
+        return replace(made, rows=rows, look=look_at(rows), given=given, negated=True)
     if not _has_single(rows):
         return made
     rows = on_host(rows)

@@ -11,7 +11,7 @@ from dsolver.session.session import Session
 
 def closed_regions(session: Session) -> int:
     """Number of regions with a constant that nothing fixes; the whole grid may be one. InputError as of `in_use`."""
-    return session.used(lambda: 0 if session.problem.singular is False else session.program.call(Solve.closed_regions))
+    return session.used(lambda: session.program.call(Solve.closed_regions))
 
 
 def chosen(session: Session) -> Preconditioner:

@@ -692,3 +692,19 @@ def test_a_single_closed_cell_has_its_constant_alone() -> None:
     assert found.converged
     assert found.values.tolist() == [0.0]
     assert found.vectors.ravel().tolist() == [1.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"which": "LA"}, {"which": "LM"}, {"sigma": 0.35}, {"sigma": -0.1}])
+def test_vertices_without_edges_have_the_value_zero(options: dict[str, Any]) -> None:
+    i, j = np.random.default_rng(8).integers(0, 300, (2, 900))
+    links = sp.coo_array((np.ones(900), (i, j)), shape=(303, 303))
+    links = sp.csr_array(links + links.T)
+    a = sp.csr_array(sp.diags_array(links.sum(axis=1)) - links)
+    w = exact(a)
+    sigma, k = options.get("sigma", 0.0), 6
+    far = -w if options.get("which") == "LA" else -abs(w) if "which" in options else abs(w - sigma)
+    found = dsolver.eigsh(a, k, **options, **HERE)
+    assert found.converged
+    assert found.iterations < 100
+    np.testing.assert_allclose(found.values, np.sort(w[np.argsort(far)[:k]]), atol=1e-8)
+    check(found, a)

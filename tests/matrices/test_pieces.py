@@ -160,3 +160,42 @@ def test_null_vectors_that_are_given_are_all_there_are() -> None:
         found = dsolver.solve(dsolver.matrix(PAIRS, nullspace=n), np.array([1.0, 0.0, 0.0, 0.0]), device="cpu")
     assert found.x == pytest.approx([0.25, -0.25, 0.0, 0.0])
     assert found.closed_regions == 0
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+@pytest.mark.parametrize("options", [{}, {"chunks": 3}, {"order": "rcm", "chunks": 2}, {"partition": 604}])
+def test_rows_of_zeros_leave_method_and_preconditioner_what_they_are(options: dict[str, Any], floor: float) -> None:
+    linked = of_graph([600], seed=5) + floor * sp.eye_array(600)
+    order = np.random.default_rng(6).permutation(604)
+    a = sp.csr_array(sp.block_diag([linked, sp.csr_array((4, 4))]))[order][:, order]
+    b = np.random.default_rng(7).standard_normal(604)
+    parts = {"partition": np.arange(604) % 3} if "partition" in options else options
+    problem = dsolver.matrix(a, **parts)
+    assert not problem.hollow
+    assert not problem.indefinite
+    np.testing.assert_array_equal(problem.to_scipy().toarray(), a.toarray())
+    with dsolver.Solver(problem, M="amg", method="cg", device="cpu") as solver:
+        np.testing.assert_allclose(solver @ b, a @ b, atol=1e-12)
+        with pytest.warns(InconsistentWarning, match="pieces of the matrix that nothing fixes"):
+            found = solver.solve(b)
+        assert solver.closed_regions == 4 + (floor == 0.0)
+        reached = solver.solve(a @ b)
+    assert found.status is Status.INCOMPATIBLE_RHS
+    alone = order >= 600
+    assert not found.x[alone].any()
+    rest = np.where(alone, 0.0, b - means(a, b) * (floor == 0.0))
+    assert np.linalg.norm(rest - a @ found.x) <= 1.01e-8 * np.linalg.norm(b)
+    assert reached.converged
+    assert not reached.x[alone].any()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rows_of_zeros_and_a_sign_or_stored_zeros(sign: float) -> None:
+    linked = sign * (of_graph([300], seed=5) + 0.1 * sp.eye_array(300))
+    a = sp.csr_array(sp.block_diag([linked, sp.csr_array(np.array([[0.0]]))]))
+    stored = sp.csr_array((np.r_[a.data, 0.0], np.r_[a.indices, 300], np.r_[a.indptr[:-1], a.nnz + 1]), shape=a.shape)
+    b = np.r_[np.random.default_rng(8).standard_normal(300), 0.0]
+    for given in (a, stored):
+        found = dsolver.solve(given, b, device="cpu", M="jacobi", method="cg")
+        assert found.converged
+        np.testing.assert_allclose(a @ found.x, b, atol=1e-7)
