@@ -102,7 +102,8 @@ def _checked(findings: Sequence[Findings]) -> tuple[int, int]:
     """Zeros on the diagonal: how many, and the first one's row. InputError: rows are empty."""
     empty, first = _total([found.empty for found in findings])
     if empty:
-        raise InputError(f"A has {counted(empty, 'empty row')}, the first is row {first}: take such rows out")
+        few = f"{counted(empty, 'empty row')}, the first is row {first}"
+        raise InputError(f"A has {few}: take such rows out, or pass A whole, as a matrix of SciPy")
     return _total([found.hollow for found in findings])
 
 
