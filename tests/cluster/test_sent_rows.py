@@ -120,6 +120,10 @@ def test_counts_and_rows_are_those_of_a_cut_in_this_process(client: Client) -> N
             assert all(np.array_equal(*pair) for pair in zip(found.csr, block.csr, strict=True))
             assert found.known == block.known
             assert str(found.plan) == str(block.plan)
+            first, last = partition.bounds[number : number + 2]
+            named = np.concatenate([np.arange(first, last), found.ghosts])[found.columns]
+            assert np.array_equal(named, a[first:last].indices)
+            assert np.array_equal(found.ghosts, block.ghosts)
         del futures
     assert sent._sent is None
     eventually(lambda: not client.who_has())

@@ -37,6 +37,7 @@ class RowBlock:
     columns: Any  # int32, own columns from 0 in the order of the rows, then halo slots
     values: Any  # float64
     plan: HaloPlan  # what the chunk exchanges when the matrix is multiplied
+    ghosts: Any = None  # int64, numbers in A of the halo slots, ascending; None where they were not asked for
     # int32 (rows,), which of the chunk's rows of A each one is; None where they are in A's order.
     order: npt.NDArray[np.int32] | None = None
     formats: str | None = None  # as of `matrix`
@@ -60,8 +61,9 @@ class RowBlock:
         if isinstance(self.start, np.ndarray):
             return self
         get = backend_of(self.start).to_host
-        near = self.near if self.near is None else to_host(self.near)
-        return replace(self, start=get(self.start), columns=get(self.columns), values=get(self.values), near=near)
+        near, ghosts = (part if part is None else to_host(part) for part in (self.near, self.ghosts))
+        start, columns, values = (get(part) for part in self.csr)
+        return replace(self, start=start, columns=columns, values=values, near=near, ghosts=ghosts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +132,7 @@ def row_block(
     """One chunk's rows."""
     (first, last), amg = span, backend.amg
     numbers = amg.places(columns, first, last - first, amg.asarray(ghosts), 0)  # own ones from 0, then halo slots
-    return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
+    return RowBlock(start=start, columns=numbers, values=values, plan=plan, ghosts=ghosts, formats=formats)
 
 
 def counts_of(

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders
+from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.partition import Partition
@@ -16,7 +16,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.rows.global_rows import ascending
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import Bounds, own_bounds, window_of
+from dsolver.multigrid.algebraic.rows.window import Bounds, Window, own_bounds
 
 if TYPE_CHECKING:
     from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
@@ -53,27 +53,21 @@ class FinestGrid:
     offsets: Offsets
 
 
-def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders) -> PerChunk:
+def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds) -> PerChunk:
     """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk, wherever that lies."""
-    make = partial(_finest_rows, bounds=bounds)
-    if not engine.coupled:
-        return engine.per_chunk(make, blocks)
-    plans = blocks.at("plan")
-    own = engine.per_chunk(partial(_own_numbers, bounds=bounds))
-    return engine.per_chunk(make, blocks, GhostExchange(engine, plans, senders)(own))
+    return engine.per_chunk(partial(_finest_rows, bounds=bounds), blocks)
 
 
-def _own_numbers(backend: Backend, number: int, *, bounds: Bounds) -> Any:
-    return backend.xp.arange(*own_bounds(bounds, number), dtype=np.float64)
-
-
-def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = None, *, bounds: Bounds) -> LevelRows:
-    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts, if any."""
+def _finest_rows(backend: Backend, number: int, block: RowBlock, *, bounds: Bounds) -> LevelRows:
+    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
     first, last = own_bounds(bounds, number)
     amg, asarray = backend.amg, backend.amg.asarray
     start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
-    window = window_of(amg, bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
     start = start.astype(np.int64, copy=False)
+    window = Window(first=first, rows=last - first, ghosts=start[:0], whole=True)
+    if len(bounds) > 2:
+        lower = sum(count for other, count in block.plan.receives if other < number)
+        window = replace(window, ghosts=asarray(block.ghosts), lower=lower, end=bounds[-1], whole=False)
     if block.order is not None:
         order = asarray(block.order)
         columns = np.concatenate([first + order, window.ghosts])[columns]

@@ -45,7 +45,6 @@ class ComplexSetup:
     rows: Sequence[PerChunk]  # the `LevelRows` of every chunk of each of them
     kept: Kept  # how they were made
     parts: Sequence[PerChunk]  # the `RowBlock` of every chunk of Re A and of Im A
-    senders: Any  # of Im A, as of `Matrix`
     bounds: Bounds  # of the finest level's chunks
     signs: Signs
     lowered: bool  # whether the parts serve in another precision than the matrix's own
@@ -63,7 +62,7 @@ class ComplexSetup:
 
     def _imaginary_rows(self) -> PerChunk:
         """The `LevelRows` of every chunk of Im (s - i t) A, in the places of its real part."""
-        brought = rows_of_blocks(self.engine, self.parts[1], self.bounds, self.senders or [()])
+        brought = rows_of_blocks(self.engine, self.parts[1], self.bounds)
         return self.engine.per_chunk(partial(_imaginary, signs=self.signs), brought, self.rows[0], self.kept.first)
 
     def _with_part(self, engine: Engine, depth: int, imaginary: PerChunk) -> Level:

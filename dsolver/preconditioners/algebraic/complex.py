@@ -33,7 +33,6 @@ def built_complex(builder: Builder, begun: SetUp) -> Built:
         rows=rows,
         kept=reuse.kept,
         parts=builder.system.part_rows,
-        senders=problem.part_senders[1],
         bounds=tuple(accumulate(builder.partition.sizes[0], initial=0)),
         signs=problem.quadrant,
         lowered=builder.lowered,

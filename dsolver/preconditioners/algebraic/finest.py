@@ -41,7 +41,7 @@ def of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     early = bounds[-1] < LATE * (len(bounds) - 1)
     sizes = builder.engine.per_chunk(partial(measured_chunk, wanted=early), blocks)
     senders = builder.problem.senders or [()]
-    rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
+    rows = rows_of_blocks(builder.engine, blocks, bounds)
     measures = None if builder.problem.asymmetry else measured(builder.engine, rows)
     known = (sizes,) if measures is None else (sizes, measures.at("diagonal"))
 

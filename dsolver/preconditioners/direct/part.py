@@ -19,7 +19,6 @@ from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 from dsolver.matrices.chunks.row_block import RowBlock
-from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.finest import rows_of_blocks
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.global_rows import ascending
@@ -32,19 +31,17 @@ OWNER: Final = 0  # the chunk next to which the factors are
 
 def rows_of_matrix(builder: Builder) -> PerChunk:
     """The `LevelRows` of every chunk of a matrix."""
-    return _level_rows(builder, builder.system.per_chunk(_as_it_came), builder.problem.senders)
+    return _level_rows(builder, builder.system.per_chunk(_as_it_came))
 
 
 def rows_of_parts(builder: Builder) -> list[PerChunk]:
     """Rows of the parts of a complex matrix, as of `rows_of_matrix`."""
-    assert isinstance(builder.problem, MatrixProblem)
-    parts = zip(builder.system.part_rows, builder.problem.part_senders, strict=True)
-    return [_level_rows(builder, rows, senders) for rows, senders in parts]
+    return [_level_rows(builder, rows) for rows in builder.system.part_rows]
 
 
-def _level_rows(builder: Builder, blocks: PerChunk, senders: Any) -> PerChunk:
+def _level_rows(builder: Builder, blocks: PerChunk) -> PerChunk:
     bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
-    return rows_of_blocks(builder.engine, blocks, bounds, senders or [()])
+    return rows_of_blocks(builder.engine, blocks, bounds)
 
 
 def rows_of_grid(builder: Builder) -> tuple[PerChunk, Partition | None]:

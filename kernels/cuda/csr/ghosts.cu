@@ -52,6 +52,17 @@ struct Row {
     }
 };
 
+// Entries times items at the places of their rows, or in their columns.
+EACH(T, 1, 8, 32) ENTRY __launch_bounds__(THREADS) scale_##T(
+    GHOSTS, int by_rows, Out<real> out, int rows
+) {
+    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    if (thread / T >= rows) return;
+    const int row = static_cast<int>(thread / T);
+    for (long long i = start[row] + threadIdx.x % T; i < start[row + 1]; i += T)
+        out[i] = values[i] * h[by_rows ? places[row] : columns[i]];
+}
+
 // y += sign H h at the places of the rows.
 EACH(T, 1, 8, 32) ENTRY __launch_bounds__(THREADS) add_##T(GHOSTS, double sign, real* y, int rows) {
     next_may_start();

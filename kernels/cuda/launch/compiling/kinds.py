@@ -65,7 +65,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/selection.cu float64 count_parts fill_parts ends_of_pieces windows_of_pieces
         sparse/products/mirrors.cu float64 split_images rename_columns
         peer/moves.cu float64 move_pieces
-        csr/ghosts.cu float32 add_1 add_8 times_dot_1
+        csr/ghosts.cu float32 add_1 add_8 times_dot_1 scale_1 scale_8
         csr/ghosts.cu float64 times_dot_1 add_1
         sell/assembly/assembly.cu float32 measure_halo fill_halo
         sell/assembly/assembly.cu float64 find_boundary list_set measure_halo fill_halo
