@@ -11,7 +11,6 @@
 using real = REAL;
 
 constexpr int SLICE = 32;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 
 // Where a slice's entries are: 16 bytes that arrive in one load, since every other load of a warp waits for them.
 struct __align__(16) Header {
@@ -49,7 +48,7 @@ DEVICE H load_header(const H* where) {
 template <typename H, typename Value>
 DEVICE SliceOf<Value> slice_of(H h, const Value* values, const int* columns, int lane) {
     return {
-        values + static_cast<long long>(h.start) * SLICE + lane, columns + h.columns, h.upper(), h.width(), h.run(),
+        values + static_cast<i64>(h.start) * SLICE + lane, columns + h.columns, h.upper(), h.width(), h.run(),
     };
 }
 

@@ -4,37 +4,36 @@
 
 #include "device.cuh"
 
-constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of a block are BLOCK x LINES
 constexpr int PARTS = BLOCK / LINES;   // rows of a tile that a thread has, LINES apart
 
 // a (n, n), row after row, was zero: one thread a row of the stencil.
 ENTRY dense_matrix(
-    In<int> numbering, In<long long> steps, In<double> weights, long long weight_stride, int weight_step, int offsets,
+    In<int> numbering, In<i64> steps, In<double> weights, i64 weight_stride, int weight_step, int offsets,
     int nx, int ny, int n, double* a
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= n) return;
     const int line = row / nx;
-    const long long center = row % nx + 1 + (nx + 2LL) * (line % ny + 1 + (ny + 2LL) * (line / ny + 1));
+    const i64 center = row % nx + 1 + (nx + 2LL) * (line % ny + 1 + (ny + 2LL) * (line / ny + 1));
     for (int k = 0; k < offsets; ++k) {
         const int column = numbering[center + steps[k]];
         // Several offsets meet the same column across a short periodic axis.
-        if (column >= 0 && column < n) a[static_cast<long long>(row) * n + column] += weights[k * weight_stride + weight_step * row];
+        if (column >= 0 && column < n) a[static_cast<i64>(row) * n + column] += weights[k * weight_stride + weight_step * row];
     }
 }
 
 // a (n, n), row after row, of compressed rows: a block of threads a row.
-ENTRY dense_rows(In<long long> start, In<int> columns, In<double> values, int n, Out<double> a) {
-    double* const row = a + static_cast<long long>(blockIdx.x) * n;
+ENTRY dense_rows(In<i64> start, In<int> columns, In<double> values, int n, Out<double> a) {
+    double* const row = a + static_cast<i64>(blockIdx.x) * n;
     for (int j = threadIdx.x; j < n; j += blockDim.x) row[j] = 0.0;
     __syncthreads();
-    for (long long k = start[blockIdx.x] + threadIdx.x; k < start[blockIdx.x + 1]; k += blockDim.x) row[columns[k]] = values[k];
+    for (i64 k = start[blockIdx.x] + threadIdx.x; k < start[blockIdx.x + 1]; k += blockDim.x) row[columns[k]] = values[k];
 }
 
 // out (n, n) = a, or its symmetric part, zero in rows and columns that are not kept; NULL: all are. One thread an item.
 ENTRY keep(In<double> a, In<unsigned char> kept, int symmetric, int n, Out<double> out) {
-    const long long item = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = item / n, j = item % n;
+    const i64 item = thread_number(), i = item / n, j = item % n;
     if (i >= n) return;
     const double value = symmetric ? (a[item] + a[j * n + i]) / 2.0 : a[item];
     out[item] = !kept || (kept[i] && kept[j]) ? value : 0.0;
@@ -85,7 +84,7 @@ ENTRY pivot_block(In<double> a, In<double> matrix, int n, double tolerance, doub
     double own[PARTS];
     UNROLLED for (int k = 0; k < PARTS; ++k) {
         const int x = threadIdx.x, y = threadIdx.y + k * LINES;
-        own[k] = x < n && y < n ? a[static_cast<long long>(y) * n + x] : 0.0;
+        own[k] = x < n && y < n ? a[static_cast<i64>(y) * n + x] : 0.0;
     }
     invert_block(own, matrix, n, 0, tolerance, inverse_of(inverses, 0), kept);
 }
@@ -98,15 +97,15 @@ ENTRY panels(In<double> a, Out<double> inverses, int n, int first, Out<double> l
     const int x = threadIdx.x, top = blockIdx.x * BLOCK, j = top + x;
     for (int y = threadIdx.y; y < BLOCK; y += LINES) {
         factors[y][x] = inverse[y * BLOCK + x];
-        rows[y][x] = first + y < n && j < n ? a[static_cast<long long>(first + y) * n + j] : 0.0;
-        if (top + y < n) left[(top + y) * BLOCK + x] = first + x < n ? a[static_cast<long long>(top + y) * n + first + x] : 0.0;
+        rows[y][x] = first + y < n && j < n ? a[static_cast<i64>(first + y) * n + j] : 0.0;
+        if (top + y < n) left[(top + y) * BLOCK + x] = first + x < n ? a[static_cast<i64>(top + y) * n + first + x] : 0.0;
     }
     __syncthreads();
     if (j >= n) return;
     for (int c = threadIdx.y; c < BLOCK; c += LINES) {
         double sum = 0.0;
         for (int k = 0; k < BLOCK; ++k) sum += factors[c][k] * rows[k][x];
-        right[static_cast<long long>(c) * n + j] = sum;
+        right[static_cast<i64>(c) * n + j] = sum;
     }
 }
 
@@ -122,7 +121,7 @@ ENTRY eliminate(
     for (int y = threadIdx.y; y < BLOCK; y += LINES) {
         columns[y][threadIdx.x] = top + y < n ? left[(top + y) * BLOCK + threadIdx.x] : 0.0;
         rows[y][threadIdx.x] = pivot_columns ? inverse[y * BLOCK + threadIdx.x]
-            : j < n ? right[static_cast<long long>(y) * n + j] : 0.0;
+            : j < n ? right[static_cast<i64>(y) * n + j] : 0.0;
     }
     __syncthreads();
     double own[PARTS];
@@ -130,7 +129,7 @@ ENTRY eliminate(
         const int y = threadIdx.y + k * LINES;
         own[k] = 0.0;
         if (top + y >= n || j >= n) continue;
-        double* const out = a + static_cast<long long>(top + y) * n + j;
+        double* const out = a + static_cast<i64>(top + y) * n + j;
         if (pivot_rows) {
             own[k] = rows[y][threadIdx.x];
         } else {

@@ -8,11 +8,8 @@ constexpr int HASHED = 48;   // low bits of a key, which are a hash
 constexpr int BATCH = 4;     // entries of a lane that it looks at together
 constexpr int LOOKS = 8;     // at a point in one round
 constexpr int SLOTS = 4;     // counts of the last rounds, this one's and the next one's
-constexpr unsigned ALL = 0xffffffffu;
 constexpr int DEPENDS = 1;
 constexpr signed char UNDECIDED = 0, COARSE = 1, FINE = 2;
-
-using u64 = unsigned long long;
 
 // The finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
 DEVICE u64 mixed(u64 z) {
@@ -25,10 +22,9 @@ DEVICE u64 mixed(u64 z) {
 // How many depend on a point, then a hash of the finest row that it stems from and of its level; and its first state. 25 bytes
 // a point.
 ENTRY __launch_bounds__(THREADS) begin(
-    In<long long> counts, In<long long> origin, u64 salt, int lone, long long points, Out<u64> key,
-    Out<signed char> state
+    In<i64> counts, In<i64> origin, u64 salt, int lone, i64 points, Out<u64> key, Out<signed char> state
 ) {
-    const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 i = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     if (i >= points) return;
     const u64 most = (1ull << (64 - HASHED)) - 1;
     state[i] = counts[i] > 0 ? UNDECIDED : static_cast<signed char>(lone);
@@ -44,7 +40,7 @@ struct Left {
 
     DEVICE int& count(int round) const { return counts[round % SLOTS]; }
     DEVICE int& which(int round) const { return counts[SLOTS + round % SLOTS]; }
-    DEVICE int* list(int which) const { return lists + static_cast<long long>(which) * rows; }
+    DEVICE int* list(int which) const { return lists + static_cast<i64>(which) * rows; }
 };
 
 // Appends the points of a warp to the list, 32 at a time: 32 times fewer additions to one counter.
@@ -57,7 +53,7 @@ struct Appending {
         const int lane = threadIdx.x % WARP;
         int at = 0;
         if (lane == 0) at = atomicAdd(&left.count(left.round), size);
-        at = __shfl_sync(ALL, at, 0);
+        at = __shfl_sync(ALL_LANES, at, 0);
         if (lane < size) list[at + lane] = room[lane];
         const int rest = filled - size, moved = lane < rest ? room[size + lane] : 0;
         __syncwarp();
@@ -68,7 +64,7 @@ struct Appending {
 
     // All lanes of the warp call this.
     DEVICE void add(const Left& left, bool flag, int point) {
-        const unsigned all = __ballot_sync(ALL, flag);
+        const unsigned all = __ballot_sync(ALL_LANES, flag);
         if (flag) room[filled + __popc(all & ((1u << threadIdx.x % WARP) - 1u))] = point;
         filled += __popc(all);
         __syncwarp();
@@ -93,13 +89,13 @@ struct Verdict {
 
 template <int G, bool AGAIN>
 DEVICE Verdict verdict(
-    const long long* start, const int* columns, const unsigned char* bits, const u64* key, const long long* origin,
+    const i64* start, const int* columns, const unsigned char* bits, const u64* key, const i64* origin,
     const signed char* state, int i, int me, int lane, bool first
 ) {
     Verdict found{false, false};
     const u64 own = key[me];
-    const long long end = start[i + 1];
-    for (long long base = start[i] + lane; base < end && !found.enough(first); base += BATCH * G) {
+    const i64 end = start[i + 1];
+    for (i64 base = start[i] + lane; base < end && !found.enough(first); base += BATCH * G) {
         int bit[BATCH], j[BATCH], seen[BATCH];
         u64 other[BATCH];
         UNROLLED for (int q = 0; q < BATCH; ++q) bit[q] = base + q * G < end ? bits[base + q * G] : 0;
@@ -120,7 +116,7 @@ DEVICE Verdict verdict(
 // decided points since, so that the former says nothing. Where there is a group for each point, a point that is open is looked
 // at again while others decide: launches and lists took most of the time.
 EACH(G, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS) settle_##G(
-    In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin, signed char* state,
+    In<i64> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<i64> origin, signed char* state,
     int below, int* lists, int* counts, int rows, int round, int renewed
 ) {
     const Left left{lists, counts, rows, round};
@@ -138,11 +134,11 @@ EACH(G, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS) settle_##G(
     Appending append{left.list(1 - from), rooms[threadIdx.x / WARP], 0};
     const Group<G> group;
     constexpr int OF_WARP = WARP / G;   // points
-    const long long warps = static_cast<long long>(gridDim.x) * (THREADS / WARP);
-    const long long warp = static_cast<long long>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;
+    const i64 warps = static_cast<i64>(gridDim.x) * (THREADS / WARP);
+    const i64 warp = static_cast<i64>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;
     const int looks = count <= warps * OF_WARP ? LOOKS : 1;
-    for (long long base = warp * OF_WARP; base < count; base += warps * OF_WARP) {   // the same for all lanes of a warp
-        const long long place = base + threadIdx.x % WARP / G;
+    for (i64 base = warp * OF_WARP; base < count; base += warps * OF_WARP) {   // the same for all lanes of a warp
+        const i64 place = base + threadIdx.x % WARP / G;
         const bool there = place < count;
         const int i = !there ? 0 : round > 0 ? left.list(from)[place] : static_cast<int>(place), me = below + i;
         const bool mine = there && state[me] == UNDECIDED;

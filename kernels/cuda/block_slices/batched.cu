@@ -44,8 +44,8 @@ DEVICE int add_slice(
     const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
     const int own = row ? __ldg(row + s * SLICE + lane) : s * SLICE + lane;
     const real* from[PARTS];
-    EACH_PART from[p] = values[p] + static_cast<long long>(packed.x) * SLICE + lane;
-    const unsigned short* at = indices + static_cast<long long>(packed.y) * UNIT;
+    EACH_PART from[p] = values[p] + static_cast<i64>(packed.x) * SLICE + lane;
+    const unsigned short* at = indices + static_cast<i64>(packed.y) * UNIT;
     wait_for_last_launch();
     if (kind == RUN) {
         const int* bases = reinterpret_cast<const int*>(at);
@@ -85,7 +85,7 @@ DEVICE void multiply(
         EACH_COLUMN {
             const double part =
                 warp_sum(own >= 0 ? fma(finish.of(n).beside<KIND>(own), static_cast<double>(sums[n]), 0.0) : 0.0);
-            if (lane_number() == 0) partials[static_cast<long long>(n) * count + s] = part;
+            if (lane_number() == 0) partials[static_cast<i64>(n) * count + s] = part;
         }
     }
 }

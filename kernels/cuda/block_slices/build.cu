@@ -15,11 +15,11 @@ struct Merge {
     const int* columns;   // of the first row's first entry on
     int at[B], end[B];
 
-    __device__ Merge(const long long* start, const int* all, int block_row) {
-        const long long first = block_row < 0 ? 0 : start[static_cast<long long>(block_row) * B];
+    __device__ Merge(const i64* start, const int* all, int block_row) {
+        const i64 first = block_row < 0 ? 0 : start[static_cast<i64>(block_row) * B];
         columns = all + first;
         UNROLLED for (int i = 0; i < B; ++i) {
-            const long long row = static_cast<long long>(block_row) * B + i;
+            const i64 row = static_cast<i64>(block_row) * B + i;
             at[i] = block_row < 0 ? 0 : static_cast<int>(start[row] - first);
             end[i] = block_row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
         }
@@ -48,25 +48,25 @@ DEVICE int own_row(const int* order, int place, int rows) { return order ? order
 
 // The first row of a row of blocks: all that is read of the columns where it is full.
 struct FirstRow {
-    long long first;   // of its entries
+    i64 first;   // of its entries
     int length;
 };
 
 template <int B>
-DEVICE FirstRow first_row(const long long* start, int block_row) {
+DEVICE FirstRow first_row(const i64* start, int block_row) {
     if (block_row < 0) return {0, 0};
-    const long long* const own = start + static_cast<long long>(block_row) * B;
+    const i64* const own = start + static_cast<i64>(block_row) * B;
     return {own[0], static_cast<int>(own[1] - own[0])};
 }
 
 // Whether the rows of blocks of all lanes are full: rows as long as each other, with the same columns, and these in whole
 // blocks. The warp reads one row after the other: 4 bytes an entry, in order, where lanes that merge meet in no line.
 template <int B>
-DEVICE bool all_full(const long long* start, const int* columns, int block_row, FirstRow own) {
+DEVICE bool all_full(const i64* start, const int* columns, int block_row, FirstRow own) {
     bool full = own.length % B == 0;
     if (block_row >= 0) {
         UNROLLED for (int i = 1; i < B; ++i) {
-            const long long* const row = start + static_cast<long long>(block_row) * B + i;
+            const i64* const row = start + static_cast<i64>(block_row) * B + i;
             full &= row[1] - row[0] == own.length;
         }
     }
@@ -98,7 +98,7 @@ DEVICE bool all_full(const long long* start, const int* columns, int block_row, 
 DEVICE int sampled(int number, int stretch, int stride) { return number / stretch * stride + number % stretch; }
 
 // Blocks of each of `count` rows of blocks.
-EACH(B, 1, 2, 3, 4, 6) ENTRY count_blocks_##B(const long long* start, const int* columns, int* length, int count) {
+EACH(B, 1, 2, 3, 4, 6) ENTRY count_blocks_##B(const i64* start, const int* columns, int* length, int count) {
     const int number = blockIdx.x * blockDim.x + threadIdx.x;
     if constexpr (B == 1) {
         if (number < count) length[number] = static_cast<int>(start[number + 1] - start[number]);
@@ -118,11 +118,11 @@ EACH(B, 1, 2, 3, 4, 6) ENTRY count_blocks_##B(const long long* start, const int*
 // The rows of each window in the order of their lengths, longest first, equally long ones as they were: order[place] is a
 // row of blocks, or -1. A block sorts a window of `window` rows, a power of two, by merging sorted runs (bitonic).
 ENTRY sort_windows(const int* length, int* order, int rows, int window) {
-    __shared__ unsigned long long key[WINDOW];
+    __shared__ u64 key[WINDOW];
     const int first = blockIdx.x * window;
     for (int i = threadIdx.x; i < window; i += blockDim.x) {
         const unsigned size = first + i < rows ? static_cast<unsigned>(length[first + i]) + 1u : 0u;
-        key[i] = static_cast<unsigned long long>(0xffffffffu - size) << 32 | static_cast<unsigned>(i);
+        key[i] = static_cast<u64>(0xffffffffu - size) << 32 | static_cast<unsigned>(i);
     }
     for (int size = 2; size <= window; size *= 2) {
         for (int distance = size / 2; distance > 0; distance /= 2) {
@@ -130,7 +130,7 @@ ENTRY sort_windows(const int* length, int* order, int rows, int window) {
             for (int i = threadIdx.x; i < window; i += blockDim.x) {
                 const int other = i ^ distance;
                 if (other > i) {
-                    const unsigned long long a = key[i], b = key[other];
+                    const u64 a = key[i], b = key[other];
                     if ((a > b) == ((i & size) == 0)) { key[i] = b; key[other] = a; }
                 }
             }
@@ -150,11 +150,11 @@ constexpr int SHORT = 8;   // entries of the longest row of a slice up to which 
 // is at `from`. Lanes that read a row each would meet in no line of memory: 16 of them read 16 entries of a row, for the lane
 // that needs them.
 template <int B, typename Read>
-DEVICE void read_tile(long long first, int left, Read read) {
+DEVICE void read_tile(i64 first, int left, Read read) {
     const int half = lane_number() / TILE, own = lane_number() % TILE;
 #pragma unroll (B == 1 ? SLICE / 2 : 4)
     for (int pair = 0; pair < SLICE; pair += 2) {
-        const long long from = __shfl_sync(ALL_LANES, first, pair + half) + own * B;
+        const i64 from = __shfl_sync(ALL_LANES, first, pair + half) + own * B;
         if (own < __shfl_sync(ALL_LANES, left, pair + half)) read(pair + half, own, from);
     }
     __syncwarp();
@@ -163,7 +163,7 @@ DEVICE void read_tile(long long first, int left, Read read) {
 // Distinct distances of columns from the lane's place in the slice, if there are at most `most` of them; else more.
 // The smallest and the largest of them in low and high.
 template <int B>
-DEVICE int distances(const long long* start, const int* columns, int row, int most, int* low, int* high) {
+DEVICE int distances(const i64* start, const int* columns, int row, int most, int* low, int* high) {
     const int lane = lane_number();
     Merge<B> merge(start, columns, row);
     int count = 0;
@@ -180,7 +180,7 @@ DEVICE int distances(const long long* start, const int* columns, int row, int mo
 
 // The same of single entries of long rows, and of full rows of blocks.
 template <int B>
-DEVICE int distances_by_tiles(const long long* start, const int* columns, int row, int most, int* low, int* high) {
+DEVICE int distances_by_tiles(const i64* start, const int* columns, int row, int most, int* low, int* high) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     const int lane = lane_number();
     auto& column = column_of[threadIdx.x / SLICE];
@@ -192,7 +192,7 @@ DEVICE int distances_by_tiles(const long long* start, const int* columns, int ro
             at += taken;
             taken = 0;
             __syncwarp();   // all have read what is overwritten now
-            read_tile<B>(own.first + at * B, length - at, [&](int of, int n, long long from) {
+            read_tile<B>(own.first + at * B, length - at, [&](int of, int n, i64 from) {
                 column[of][n] = columns[from] / B;
             });
         }
@@ -214,12 +214,12 @@ struct Measured {
 };
 
 template <int B>
-DEVICE Measured measured(const long long* start, const int* columns, const int* order, int row, int wide) {
+DEVICE Measured measured(const i64* start, const int* columns, const int* order, int row, int wide) {
     int length = 0, first = NONE, last = -1;
     bool by_tiles = false;
     if constexpr (B == 1) {
         if (row >= 0) {
-            const long long from = start[row], to = start[row + 1];
+            const i64 from = start[row], to = start[row + 1];
             length = static_cast<int>(to - from);
             if (length > 0) { first = columns[from]; last = columns[to - 1]; }
         }
@@ -244,7 +244,7 @@ DEVICE Measured measured(const long long* start, const int* columns, const int* 
     int kind = width > 0 && high - low <= NEAR_REACH ? NEAR : WIDE, base = width > 0 ? low : 0;
     if (order == nullptr && width > 0) {
         constexpr int OF_VALUES = SLICE * B * B * sizeof(real);
-        const int most = static_cast<int>(static_cast<long long>(width) * (OF_VALUES + (kind == NEAR ? 64 : 128)) / OF_VALUES);
+        const int most = static_cast<int>(static_cast<i64>(width) * (OF_VALUES + (kind == NEAR ? 64 : 128)) / OF_VALUES);
         int lowest = 0, highest = 0;
         const int runs = by_tiles
             ? distances_by_tiles<B>(start, columns, row, most, &lowest, &highest)
@@ -256,7 +256,7 @@ DEVICE Measured measured(const long long* start, const int* columns, const int* 
 
 // What slices take: {entry columns, units of columns} in sizes, {shape, base} in found, and of blocks whether all are full.
 EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) measure_##B(
-    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,
+    const i64* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,
     int count, int rows, int wide
 ) {
     const int s = warp_number(), lane = lane_number();
@@ -273,7 +273,7 @@ EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) measure_##B(
 // those of windows of `OF_WINDOW` slices, whose rows are sorted: each is as wide as its longest row, which is the one that has
 // so many others of its octet before it.
 EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) sample_##B(
-    const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride
+    const i64* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride
 ) {
     __shared__ int length_of[WARPS][SLICE];
     const int number = warp_number(), lane = lane_number(), warp = threadIdx.x / SLICE;
@@ -291,17 +291,17 @@ EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) sample_##B(
     const int of_octets = __reduce_add_sync(ALL_LANES, shorter % OCTET == OCTET - 1 ? slice.length : 0);
     const int blocks = __reduce_add_sync(ALL_LANES, slice.length);
     int entries = 0;
-    if (row >= 0) entries = static_cast<int>(start[(row + 1ll) * B] - start[row * static_cast<long long>(B)]);
+    if (row >= 0) entries = static_cast<int>(start[(row + 1ll) * B] - start[row * static_cast<i64>(B)]);
     entries = __reduce_add_sync(ALL_LANES, entries);
     if (lane == 0 && number < count) told[number] = make_int4(slice.width << 2 | slice.kind, entries, blocks, of_octets);
 }
 
 // Where each slice's entries and columns begin: `ends` are running sums of `sizes`.
-ENTRY describe(const long long* ends, const int2* sizes, const int2* found, uint4* slices, int count) {
+ENTRY describe(const i64* ends, const int2* sizes, const int2* found, uint4* slices, int count) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= count) return;
     const int2 size = sizes[s], f = found[s];
-    const long long first = ends[s] - size.x, place = ends[count + s] - size.y;
+    const i64 first = ends[s] - size.x, place = ends[count + s] - size.y;
     slices[s] = make_uint4(
         static_cast<unsigned>(first), static_cast<unsigned>(place), static_cast<unsigned>(f.x), static_cast<unsigned>(f.y));
 }
@@ -324,7 +324,7 @@ DEVICE int stored_column(int c, int k, int kind, int base, int& held, unsigned s
 // The entries and columns of a slice of single entries, of long rows. TWICE: other entries, rounded, too.
 template <bool TWICE>
 DEVICE void fill_single(
-    const long long* start, In<int> columns, In<double> entries, int row, int width, int kind, int base,
+    const i64* start, In<int> columns, In<double> entries, int row, int width, int kind, int base,
     Out<unsigned short> near, Out<int> far, Out<real> to, In<double> others, Out<float> rounded
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
@@ -334,11 +334,11 @@ DEVICE void fill_single(
     auto& column = column_of[threadIdx.x / SLICE];
     auto& value = value_of[threadIdx.x / SLICE];
     auto& other = other_of[TWICE ? threadIdx.x / SLICE : 0];
-    const long long first = row < 0 ? 0 : start[row];
+    const i64 first = row < 0 ? 0 : start[row];
     const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
     int at = 0, held = base;
     for (int done = 0; done < width; done += TILE) {
-        read_tile<1>(first + at, length - at, [&](int of, int n, long long from) {
+        read_tile<1>(first + at, length - at, [&](int of, int n, i64 from) {
             column[of][n] = columns[from];
             value[of][n] = static_cast<real>(entries[from]);
             if constexpr (TWICE) other[of][n] = static_cast<float>(others[from]);
@@ -362,7 +362,7 @@ DEVICE void fill_single(
 // column before them. TWICE: other entries in the same places, rounded to float, too.
 template <int B, bool TWICE>
 DEVICE void fill(
-    const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
+    const i64* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
     unsigned short* indices, real* values, const double* others, float* rounded, int count, int rows, const unsigned char* full
 ) {
     const int s = warp_number(), lane = lane_number();
@@ -370,9 +370,9 @@ DEVICE void fill(
     const int row = own_row(order, s * SLICE + lane, rows);
     const uint4 packed = *reinterpret_cast<const uint4*>(slices + s);
     const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
-    real* to = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
-    if constexpr (TWICE) rounded += static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
-    unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
+    real* to = values + static_cast<i64>(packed.x) * (B * B * SLICE) + lane;
+    if constexpr (TWICE) rounded += static_cast<i64>(packed.x) * (B * B * SLICE) + lane;
+    unsigned short* const near = indices + static_cast<i64>(packed.y) * UNIT;
     int* const far = reinterpret_cast<int*>(near);
     if constexpr (B == 1) {
         if (width > SHORT) {
@@ -408,7 +408,7 @@ DEVICE void fill(
 
 // One value type in place of two.
 EACH(B, 1, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_##B(
-    const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
+    const i64* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
     unsigned short* indices, real* values, int count, int rows, const unsigned char* full
 ) {
     fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full);
@@ -419,7 +419,7 @@ constexpr int ABREAST = 32 / sizeof(real);
 
 // The same of slices of full rows of blocks: kernels of their own, since so many registers would slow the others.
 EACH(B, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(
-    const long long* start, In<int> columns, In<double> entries, const int* order, const BlockSlice* slices,
+    const i64* start, In<int> columns, In<double> entries, const int* order, const BlockSlice* slices,
     Out<unsigned short> indices, Out<real> values, int count, int rows, const unsigned char* full
 ) {
     __shared__ int place_of[WARPS][SLICE][TILE + 1];   // a block's column, and when that is stored, its entry column
@@ -428,21 +428,21 @@ EACH(B, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(
     auto& place = place_of[threadIdx.x / SLICE];
     const uint4 packed = *reinterpret_cast<const uint4*>(slices + s);
     const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
-    real* const to = values + static_cast<long long>(packed.x) * (B * B * SLICE);
-    unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
+    real* const to = values + static_cast<i64>(packed.x) * (B * B * SLICE);
+    unsigned short* const near = indices + static_cast<i64>(packed.y) * UNIT;
     int* const far = reinterpret_cast<int*>(near);
     const FirstRow own = first_row<B>(start, own_row(order, s * SLICE + lane, rows));
     const int length = own.length / B;
     int at = 0, held = base;
     for (int done = 0; done < width; done += TILE) {
-        read_tile<B>(own.first + at * B, length - at, [&](int of, int n, long long from) {
+        read_tile<B>(own.first + at * B, length - at, [&](int of, int n, i64 from) {
             place[of][n] = columns[from] / B;
         });
         int taken = 0;
         for (int k = done; k < min(done + TILE, width); ++k) {
             const int c = stored_column(at + taken < length ? place[lane][taken] : NONE, k, kind, base, held, near, far);
             if (c == NONE) {
-                real* const hole = to + static_cast<long long>(k) * (B * B * SLICE) + lane;
+                real* const hole = to + static_cast<i64>(k) * (B * B * SLICE) + lane;
                 UNROLLED for (int e = 0; e < B * B; ++e) hole[e * SLICE] = 0;
             } else {
                 place[lane][taken++] = k;
@@ -463,7 +463,7 @@ EACH(B, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(
                 UNROLLED for (int a = 0; a < AHEAD; ++a) {
                     const int m = next + a * BESIDE, n = m / B;
                     if (m >= count) break;
-                    real* const out = to + static_cast<long long>(place[of][n]) * (B * B * SLICE) + (m - n * B) * SLICE + of;
+                    real* const out = to + static_cast<i64>(place[of][n]) * (B * B * SLICE) + (m - n * B) * SLICE + of;
                     UNROLLED for (int i = 0; i < B; ++i) out[i * B * SLICE] = static_cast<real>(value[a][i]);
                 }
             }
@@ -476,7 +476,7 @@ EACH(B, 2, 3, 4, 6) ENTRY __launch_bounds__(WARPS * SLICE) fill_full_##B(
 // Single entries in double, and others in the same places, or these, rounded: A of conjugate gradients and of a preconditioner
 // in float. 12 bytes an entry are read once, 8 of others, and 12 are written.
 ENTRY __launch_bounds__(WARPS * SLICE) fill_twice_1(
-    const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
+    const i64* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
     unsigned short* indices, real* values, int count, int rows, const double* others, float* rounded
 ) {
     fill<1, true>(start, columns, entries, order, slices, indices, values, others, rounded, count, rows, nullptr);

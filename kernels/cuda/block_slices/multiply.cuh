@@ -10,7 +10,7 @@ DEVICE void add_blocks(real* sum, const real* values, const int* c, const X x) {
     UNROLLED for (int k = 0; k < COUNT; ++k)
         UNROLLED for (int e = 0; e < B * B; ++e) a[k][e] = __ldcs(values + (k * B * B + e) * SLICE);
     UNROLLED for (int k = 0; k < COUNT; ++k)
-        UNROLLED for (int j = 0; j < B; ++j) b[k][j] = x[static_cast<long long>(c[k]) * B + j];
+        UNROLLED for (int j = 0; j < B; ++j) b[k][j] = x[static_cast<i64>(c[k]) * B + j];
     UNROLLED for (int k = 0; k < COUNT; ++k)
         UNROLLED for (int i = 0; i < B; ++i)
             UNROLLED for (int j = 0; j < B; ++j) sum[i] = fma(a[k][i * B + j], b[k][j], sum[i]);
@@ -63,8 +63,8 @@ template <int B, bool WIDE, typename X>
 DEVICE void add_slice(real* sum, const uint4 packed, const unsigned short* indices, const real* values, const X x) {
     const int lane = lane_number(), width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u;
     const int base = static_cast<int>(packed.w);
-    const real* from = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
-    const unsigned short* at = indices + static_cast<long long>(packed.y) * UNIT;
+    const real* from = values + static_cast<i64>(packed.x) * (B * B * SLICE) + lane;
+    const unsigned short* at = indices + static_cast<i64>(packed.y) * UNIT;
     int k = 0;
     if (kind == RUN) {
         const int* bases = reinterpret_cast<const int*>(at);
@@ -110,7 +110,7 @@ DEVICE void multiply(
     if (EARLY && there) finish.write_first(own, sum[0], own_r, own_w);
     if (!EARLY && there) {
         UNROLLED for (int i = 0; i < B; ++i) {
-            const long long p = static_cast<long long>(own) * B + i;
+            const i64 p = static_cast<i64>(own) * B + i;
             const real result = finish.write<KIND>(p, sum[i]);
             if constexpr (WITH_DOT) part = fma(finish.beside<KIND>(p), static_cast<double>(result), part);
         }

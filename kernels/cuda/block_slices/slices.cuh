@@ -14,6 +14,6 @@ struct __align__(16) BlockSlice {
 };
 
 // Units of the columns of so many entry columns.
-DEVICE long long units_of(int width, int kind) {
-    return kind == RUN ? (width + 15) / 16 : static_cast<long long>(width) * (kind == NEAR ? 1 : 2);
+DEVICE i64 units_of(int width, int kind) {
+    return kind == RUN ? (width + 15) / 16 : static_cast<i64>(width) * (kind == NEAR ? 1 : 2);
 }

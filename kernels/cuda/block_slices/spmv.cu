@@ -32,12 +32,12 @@ DEVICE void multiply_short(
         int c[PAIR][SHORT];
         real a[PAIR][SHORT], b[PAIR][SHORT];
         UNROLLED for (int q = 0; q < PAIR; ++q) {
-            const unsigned short* at = indices + static_cast<long long>(packed[q].y) * UNIT + lane;
+            const unsigned short* at = indices + static_cast<i64>(packed[q].y) * UNIT + lane;
             UNROLLED for (int k = 0; k < SHORT; ++k)
                 c[q][k] = k < packed[q].z >> 2 ? static_cast<int>(packed[q].w) + __ldcs(at + k * SLICE) : -1;
         }
         UNROLLED for (int q = 0; q < PAIR; ++q) {
-            const real* from = values + static_cast<long long>(packed[q].x) * SLICE + lane;
+            const real* from = values + static_cast<i64>(packed[q].x) * SLICE + lane;
             UNROLLED for (int k = 0; k < SHORT; ++k)
                 a[q][k] = k < packed[q].z >> 2 ? __ldcs(from + k * SLICE) : real(0);
         }

@@ -46,7 +46,7 @@ struct Between {
 template <bool MANY, int ROWS, int CORNERS>
 DEVICE void add_corners(
     const real (&w)[ROWS][CORNERS], const int (&at)[ROWS][CORNERS], const int (&own)[ROWS], const real* xc, real* x,
-    long long coarse_size, long long size, int width
+    i64 coarse_size, i64 size, int width
 ) {
     wait_for_last_launch();
     for (int n = 0; n < (MANY ? width : 1); ++n, xc += coarse_size, x += size) {

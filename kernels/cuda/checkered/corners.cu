@@ -7,7 +7,7 @@
 
 // How a grid is coarsened: coarse points along each axis, and the axes along which they are every second point, as bits.
 #define COARSE int cx, int cy, int cz, int halved
-#define CORNERS_OF In<real> weights, long long count
+#define CORNERS_OF In<real> weights, i64 count
 #define GIVEN BOARD_OF_ARGUMENTS, cx, cy, cz, halved, weights, count
 #define PASS(NAME) ENTRY __launch_bounds__(THREADS) NAME
 
@@ -15,9 +15,7 @@ constexpr int CORNERS = 4;
 
 // x += P xc at the points of the first color.
 template <bool MANY>
-DEVICE void prolong(
-    const Board& b, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
-) {
+DEVICE void prolong(const Board& b, COARSE, CORNERS_OF, const real* xc, real* x, i64 coarse_size, i64 size, int width) {
     next_may_start();
     constexpr int ROWS = 2;   // of a thread, one behind the other along z: one has too few bytes on their way
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, first = ROWS * blockIdx.z;
@@ -43,9 +41,7 @@ DEVICE void prolong(
 
 PASS(prolong_add)(BOARD, COARSE, CORNERS_OF, const real* xc, real* x) { prolong<false>(GIVEN, xc, x, 0, 0, 1); }
 
-PASS(columns_prolong_add)(
-    BOARD, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
-) {
+PASS(columns_prolong_add)(BOARD, COARSE, CORNERS_OF, const real* xc, real* x, i64 coarse_size, i64 size, int width) {
     prolong<true>(GIVEN, xc, x, coarse_size, size, width);
 }
 
@@ -62,8 +58,8 @@ struct FirstColor : Around<X, Y, Z> {
 // the axes X, Y, Z, in lattice order. The same weights, each of them once; half of y, rc and its place.
 template <bool MANY, int X, int Y, int Z>
 DEVICE void restrict_along(
-    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size,
-    long long coarse_size, int width
+    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, i64 size,
+    i64 coarse_size, int width
 ) {
     const int I = blockIdx.x * SLICE + lane_number(), J = blockIdx.y * LINES + threadIdx.x / SLICE, K = blockIdx.z;
     const bool there = I < cx && J < cy;
@@ -93,8 +89,8 @@ DEVICE void restrict_along(
 
 template <bool MANY>
 DEVICE void restrict_to(
-    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size,
-    long long coarse_size, int width
+    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, i64 size,
+    i64 coarse_size, int width
 ) {
     next_may_start();
 #define ALONG(X, Y, Z) \
@@ -115,21 +111,20 @@ PASS(restrict_full)(BOARD, COARSE, CORNERS_OF, In<int> position, const real* y, 
 }
 
 PASS(columns_restrict_full)(
-    BOARD, COARSE, CORNERS_OF, In<int> position, const real* y, real* rc, long long size, long long coarse_size,
-    int width
+    BOARD, COARSE, CORNERS_OF, In<int> position, const real* y, real* rc, i64 size, i64 coarse_size, int width
 ) {
     restrict_to<true>(GIVEN, position, y, rc, size, coarse_size, width);
 }
 
 // The weights, from those of all corners of all points with two layers around them: (8, nz + 4, ny + 4, nx + 4).
-PASS(pick)(BOARD, int halved, In<double> p, Out<real> weights, long long count) {
+PASS(pick)(BOARD, int halved, In<double> p, Out<real> weights, i64 count) {
     constexpr int GHOST = 2;
     const Board b = BOARD_OF_ARGUMENTS;
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;
     if (q >= b.half || j >= b.ny) return;
     const int i = 2 * q + (b.color(j, k) != 0);
     const Between between(i, j, k, halved);
-    const long long line = 2 * b.half + 2 * GHOST, plane = line * (b.ny + 2 * GHOST), all = plane * (b.nz + 2 * GHOST);
+    const i64 line = 2 * b.half + 2 * GHOST, plane = line * (b.ny + 2 * GHOST), all = plane * (b.nz + 2 * GHOST);
     const double* const from = p + i + GHOST + line * (j + GHOST) + plane * (k + GHOST);
     real* const to = weights + b.place(0, q, j, k) - b.first[0];
     for (int n = 0; n < between.weights(); ++n) to[n * count] = static_cast<real>(__ldg(from + between.of_all(n) * all));

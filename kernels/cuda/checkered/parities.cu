@@ -45,8 +45,8 @@ struct Fine : Between {
     // Point number d along z: its index, its number in its class, and where its n-th weight is.
     DEVICE int k(int d) const { return 2 * d + (number >> 2); }
     DEVICE int q(int d) const { return place + hx * hy * d; }
-    DEVICE long long weight(const Levels& l, int n, int d) const {
-        return static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(n) * rounded + q(d);
+    DEVICE i64 weight(const Levels& l, int n, int d) const {
+        return static_cast<i64>(l.start[number]) * SLICE + static_cast<i64>(n) * rounded + q(d);
     }
 };
 
@@ -55,9 +55,7 @@ struct Fine : Between {
 
 // x += P xc at the points of all colors but the last.
 template <bool MANY, int CORNERS>
-DEVICE void prolong(
-    const Levels& l, In<real> weights, const real* xc, real* x, long long coarse_size, long long size, int width
-) {
+DEVICE void prolong(const Levels& l, In<real> weights, const real* xc, real* x, i64 coarse_size, i64 size, int width) {
     constexpr int ROWS = 2;   // of a thread: one has too few bytes on their way
     real w[ROWS][CORNERS];
     int at[ROWS][CORNERS], own[ROWS];
@@ -80,9 +78,7 @@ DEVICE void prolong(
 }
 
 template <bool MANY>
-DEVICE void prolong_to(
-    const Levels& l, In<real> weights, const real* xc, real* x, long long coarse_size, long long size, int width
-) {
+DEVICE void prolong_to(const Levels& l, In<real> weights, const real* xc, real* x, i64 coarse_size, i64 size, int width) {
     next_may_start();
     if (l.halved == 1 || l.halved == 2 || l.halved == 4) prolong<MANY, 2>(l, weights, xc, x, coarse_size, size, width);
     else prolong<MANY, 4>(l, weights, xc, x, coarse_size, size, width);
@@ -90,7 +86,7 @@ DEVICE void prolong_to(
 
 PASS(prolong_add)(GIVEN, const real* xc, real* x) { prolong_to<false>(l, weights, xc, x, 0, 0, 1); }
 
-PASS(columns_prolong_add)(GIVEN, const real* xc, real* x, long long coarse_size, long long size, int width) {
+PASS(columns_prolong_add)(GIVEN, const real* xc, real* x, i64 coarse_size, i64 size, int width) {
     prolong_to<true>(l, weights, xc, x, coarse_size, size, width);
 }
 
@@ -107,7 +103,7 @@ struct AllButLast : Around<X, Y, Z> {
 // take coarse points one after the other along x where that is halved, else those of a parity; blocks along x are of both in turn then.
 template <bool MANY, int X, int Y, int Z>
 DEVICE void restrict_along(
-    const Levels& l, In<real> weights, const real* y, real* rc, long long size, long long coarse_size, int width
+    const Levels& l, In<real> weights, const real* y, real* rc, i64 size, i64 coarse_size, int width
 ) {
     next_may_start();
     const int odd = X ? 0 : blockIdx.x & 1, from = (X ? blockIdx.x : blockIdx.x / 2) * SLICE + lane_number();
@@ -131,7 +127,7 @@ DEVICE void restrict_along(
         const int which = weight_from(dx, dy, dz);
         const int rounded = (hx * hy * hz + SLICE - 1) / SLICE * SLICE;
         w[n] = dx || dy || dz
-            ? __ldcs(weights + static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(which) * rounded + q)
+            ? __ldcs(weights + static_cast<i64>(l.start[number]) * SLICE + static_cast<i64>(which) * rounded + q)
             : real(1);
     }
     const int to = there ? place(l.c, l.coarse, I, J, K) : 0;
@@ -148,7 +144,7 @@ DEVICE void restrict_along(
 #define RESTRICT(halved, X, Y, Z)                                                                                           \
     PASS(restrict_full_##halved)(GIVEN, const real* y, real* rc) { restrict_along<false, X, Y, Z>(l, weights, y, rc, 0, 0, 1); } \
     PASS(columns_restrict_full_##halved)(                                                                                    \
-        GIVEN, const real* y, real* rc, long long size, long long coarse_size, int width                                     \
+        GIVEN, const real* y, real* rc, i64 size, i64 coarse_size, int width                                                 \
     ) {                                                                                                                     \
         restrict_along<true, X, Y, Z>(l, weights, y, rc, size, coarse_size, width);                                         \
     }
@@ -168,7 +164,7 @@ PASS(pick)(const __grid_constant__ Levels l, const double* p, real* weights) {
     const int d = blockIdx.z;
     wait_for_last_launch();
     if (!f.there || d >= f.hz || !(f.x || f.y || f.z)) return;
-    const long long line = l.n[0] + 2 * GHOST, plane = line * (l.n[1] + 2 * GHOST), all = plane * (l.n[2] + 2 * GHOST);
+    const i64 line = l.n[0] + 2 * GHOST, plane = line * (l.n[1] + 2 * GHOST), all = plane * (l.n[2] + 2 * GHOST);
     const double* const from = p + f.i + GHOST + line * (f.j + GHOST) + plane * (f.k(d) + GHOST);
     for (int n = 0; n < f.weights(); ++n)
         weights[f.weight(l, n, d)] = static_cast<real>(from[f.of_all(n) * all]);

@@ -2,15 +2,12 @@
 
 #include "device.cuh"
 
-constexpr int THREADS = 256, WARP = 32;
+constexpr int THREADS = 256;
 constexpr int SLOTS = 4;   // sizes of lists: this round's, the next one's, and one that is set to zero
-constexpr unsigned ALL = 0xffffffffu;
-
-using u64 = unsigned long long;
 
 // The pattern: row i reads columns[start[i] .. start[i + 1]], in ascending order, itself perhaps among them.
 struct Pattern {
-    const long long* start;
+    const i64* start;
     const int* columns;
     int rows;
 };
@@ -19,40 +16,35 @@ DEVICE int first_warp() { return (blockIdx.x * THREADS + threadIdx.x) / WARP; }
 DEVICE int warps() { return gridDim.x * (THREADS / WARP); }
 
 // Counts the entries without a mirror image.
-ENTRY __launch_bounds__(THREADS) one_way(const long long* start, const int* columns, int rows, u64* missing) {
+ENTRY __launch_bounds__(THREADS) one_way(const i64* start, const int* columns, int rows, u64* missing) {
     const int lane = threadIdx.x % WARP;
     for (int i = first_warp(); i < rows; i += warps())
-        for (long long k = start[i] + lane; k < start[i + 1]; k += WARP) {
+        for (i64 k = start[i] + lane; k < start[i + 1]; k += WARP) {
             const int j = columns[k];
-            long long low = start[j], high = start[j + 1];
-            while (low < high) {   // the first column of row j that is not below i
-                const long long middle = (low + high) / 2;
-                if (columns[middle] < i) low = middle + 1;
-                else high = middle;
-            }
+            const i64 low = search(start[j], start[j + 1], [&](i64 middle) { return columns[middle] < i; });
             if (low == start[j + 1] || columns[low] != i) atomicAdd(missing, 1ull);
         }
 }
 
 // The row of each entry.
-ENTRY __launch_bounds__(THREADS) rows_of(const long long* start, const int*, int rows, int* row) {
+ENTRY __launch_bounds__(THREADS) rows_of(const i64* start, const int*, int rows, int* row) {
     const int lane = threadIdx.x % WARP;
     for (int i = first_warp(); i < rows; i += warps())
-        for (long long k = start[i] + lane; k < start[i + 1]; k += WARP) row[k] = i;
+        for (i64 k = start[i] + lane; k < start[i + 1]; k += WARP) row[k] = i;
 }
 
 // -- row after row: a row is visited when the last of its neighbors before it has been ------------------------------------
 
 // Neighbors before each row in its block of rows; those without any are listed for round 0.
 ENTRY __launch_bounds__(THREADS) count_before(
-    const long long* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts
+    const i64* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts
 ) {
     const int lane = threadIdx.x % WARP;
     for (int i = first_warp(); i < rows; i += warps()) {
         const int low = i / block * block;
         int before = 0;
-        for (long long k = start[i] + lane; k < start[i + 1]; k += WARP) before += columns[k] >= low && columns[k] < i;
-        before = __reduce_add_sync(ALL, before);
+        for (i64 k = start[i] + lane; k < start[i + 1]; k += WARP) before += columns[k] >= low && columns[k] < i;
+        before = __reduce_add_sync(ALL_LANES, before);
         if (lane) continue;
         waits[i] = before;
         if (!before) lists[atomicAdd(counts, 1)] = i;
@@ -64,39 +56,39 @@ DEVICE int first_free(const Pattern& a, int i, const int* color) {
     const int lane = threadIdx.x % WARP;
     for (int base = 0;; base += WARP) {
         unsigned taken = 0;
-        for (long long k = a.start[i] + lane; k < a.start[i + 1]; k += WARP) {
+        for (i64 k = a.start[i] + lane; k < a.start[i + 1]; k += WARP) {
             const int j = a.columns[k];
             if (j >= i) break;
             const int place = color[j] - base;
             if (place >= 0 && place < WARP) taken |= 1u << place;
         }
-        for (int apart = WARP / 2; apart; apart /= 2) taken |= __shfl_xor_sync(ALL, taken, apart);
-        if (taken != ALL) return base + __ffs(~taken) - 1;
+        for (int apart = WARP / 2; apart; apart /= 2) taken |= __shfl_xor_sync(ALL_LANES, taken, apart);
+        if (taken != ALL_LANES) return base + __ffs(~taken) - 1;
     }
 }
 
 // One more than the largest level of the neighbors before row i in its block, which begins at `low`.
 DEVICE int next_level(const Pattern& a, int i, int low, const int* level) {
     int last = -1;
-    for (long long k = a.start[i] + threadIdx.x % WARP; k < a.start[i + 1]; k += WARP) {
+    for (i64 k = a.start[i] + threadIdx.x % WARP; k < a.start[i + 1]; k += WARP) {
         const int j = a.columns[k];
         if (j >= low && j < i) last = max(last, level[j]);
     }
-    return __reduce_max_sync(ALL, last) + 1;
+    return __reduce_max_sync(ALL_LANES, last) + 1;
 }
 
 // The rows of this round's list get their numbers, and those behind that wait for no other row are listed for the next round.
 template <bool LEVELS>
 DEVICE void visit(const Pattern& a, int block, int round, int* waits, int* lists, int* counts, int* made) {
     const int lane = threadIdx.x % WARP, listed = counts[round % SLOTS];
-    const int* list = lists + static_cast<long long>(round % 2) * a.rows;
-    int* next = lists + static_cast<long long>((round + 1) % 2) * a.rows;
+    const int* list = lists + static_cast<i64>(round % 2) * a.rows;
+    int* next = lists + static_cast<i64>((round + 1) % 2) * a.rows;
     if (blockIdx.x == 0 && threadIdx.x == 0) counts[(round + 2) % SLOTS] = 0;
     for (int n = first_warp(); n < listed; n += warps()) {
         const int i = list[n], low = i / block * block;
         const int number = LEVELS ? next_level(a, i, low, made) : first_free(a, i, made);
         if (lane == 0) made[i] = number;
-        for (long long k = a.start[i] + lane; k < a.start[i + 1]; k += WARP) {
+        for (i64 k = a.start[i] + lane; k < a.start[i + 1]; k += WARP) {
             const int j = a.columns[k];
             if (j > i && j - low < block && atomicAdd(waits + j, -1) == 1)
                 next[atomicAdd(counts + (round + 1) % SLOTS, 1)] = j;
@@ -106,13 +98,13 @@ DEVICE void visit(const Pattern& a, int block, int round, int* waits, int* lists
 }
 
 ENTRY __launch_bounds__(THREADS) visit_fit(
-    const long long* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts, int* color, int round
+    const i64* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts, int* color, int round
 ) {
     visit<false>({start, columns, rows}, block, round, waits, lists, counts, color);
 }
 
 ENTRY __launch_bounds__(THREADS) visit_levels(
-    const long long* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts, int* level, int round
+    const i64* start, const int* columns, int rows, int block, int* waits, int* lists, int* counts, int* level, int round
 ) {
     visit<true>({start, columns, rows}, block, round, waits, lists, counts, level);
 }
@@ -121,24 +113,24 @@ ENTRY __launch_bounds__(THREADS) visit_levels(
 
 // The first of a round's sets that each uncolored row belongs to, or -1; keys: (hashes, rows).
 ENTRY __launch_bounds__(THREADS) choose(
-    const long long* start, const int* columns, int rows, const u64* keys, int hashes, int smallest, const int* color, int* chosen
+    const i64* start, const int* columns, int rows, const u64* keys, int hashes, int smallest, const int* color, int* chosen
 ) {
     const int lane = threadIdx.x % WARP;
     for (int i = first_warp(); i < rows; i += warps()) {
         if (color[i] >= 0) continue;
         int found = -1;
         for (int h = 0; h < hashes && found < 0; ++h) {
-            const u64* key = keys + static_cast<long long>(h) * rows;
+            const u64* key = keys + static_cast<i64>(h) * rows;
             const u64 own = key[i];
             bool most = true, least = smallest;
-            for (long long k = start[i] + lane; k < start[i + 1] && (most || least); k += WARP) {
+            for (i64 k = start[i] + lane; k < start[i + 1] && (most || least); k += WARP) {
                 const int j = columns[k];
                 if (j == i || color[j] >= 0) continue;
                 if (key[j] > own) most = false;
                 else least = false;
             }
-            if (__all_sync(ALL, most)) found = smallest ? 2 * h : h;
-            else if (__all_sync(ALL, least)) found = 2 * h + 1;
+            if (__all_sync(ALL_LANES, most)) found = smallest ? 2 * h : h;
+            else if (__all_sync(ALL_LANES, least)) found = 2 * h + 1;
         }
         if (lane == 0) chosen[i] = found;
     }
@@ -153,6 +145,6 @@ ENTRY __launch_bounds__(THREADS) color_chosen(int rows, int first, const int* ch
         else ++mine;
     }
     __syncwarp();
-    mine = __reduce_add_sync(ALL, mine);
+    mine = __reduce_add_sync(ALL_LANES, mine);
     if (threadIdx.x % WARP == 0 && mine) atomicAdd(left, static_cast<u64>(mine));
 }

@@ -16,11 +16,11 @@ constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a lane requests at a
 // parts are added in a fixed tree.
 template <int T, int KIND, int PARTS, typename Vectors>
 DEVICE void add_row(
-    real (&sums)[PARTS][WIDTH], const long long* start, const int* columns, const real* const (&values)[PARTS],
+    real (&sums)[PARTS][WIDTH], const i64* start, const int* columns, const real* const (&values)[PARTS],
     const Vectors& finish, int row, int lane
 ) {
-    const long long last = __ldg(start + row + 1);
-    long long i = __ldg(start + row) + lane;
+    const i64 last = __ldg(start + row + 1);
+    i64 i = __ldg(start + row) + lane;
     wait_for_last_launch();
     for (; i < last; i += FLIGHT * T) {
         int c[FLIGHT];
@@ -43,7 +43,7 @@ DEVICE void add_row(
 template <int T, int KIND, bool WITH_DOT>
 DEVICE void multiply(CSR, const Finishes finish, double* partials, int rows) {
     next_may_start();
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 thread = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;
     const bool mine = thread / T < rows;
     const int row = mine ? static_cast<int>(thread / T) : rows - 1;
@@ -62,7 +62,7 @@ DEVICE void multiply(CSR, const Finishes finish, double* partials, int rows) {
         if (threadIdx.x < WIDTH) {
             double total = 0.0;
             for (int w = 0; w < THREADS / SLICE; ++w) total += of_warp[threadIdx.x][w];
-            partials[static_cast<long long>(threadIdx.x) * gridDim.x + blockIdx.x] = total;
+            partials[static_cast<i64>(threadIdx.x) * gridDim.x + blockIdx.x] = total;
         }
     }
 }
@@ -71,7 +71,7 @@ DEVICE void multiply(CSR, const Finishes finish, double* partials, int rows) {
 template <int T, int KIND>
 DEVICE void multiply_complex(CSR, const real* imaginary, const ComplexFinishes finish, int rows) {
     next_may_start();
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 thread = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;
     const bool mine = thread / T < rows;
     const int row = mine ? static_cast<int>(thread / T) : rows - 1;

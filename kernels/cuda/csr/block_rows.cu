@@ -7,13 +7,13 @@
 
 constexpr int THREADS = 256;
 
-#define BLOCKS In<long long> start, In<int> columns, In<real> values
+#define BLOCKS In<i64> start, In<int> columns, In<real> values
 
 // The sums of the rows of block row `node` over the entries of this lane of T.
 template <int T, int R, int C, typename X>
 DEVICE void node_part(BLOCKS, const X x, int node, int lane, real (&sum)[R]) {
     constexpr int FLIGHT = R > 3 ? 2 : 3;
-    const long long first = __ldg(start + node);
+    const i64 first = __ldg(start + node);
     const int length = static_cast<int>(__ldg(start + node + 1) - first) * C;
     const int* const of_node = columns + first;
     const real* const mine = values + first * (R * C);
@@ -26,7 +26,7 @@ DEVICE void node_part(BLOCKS, const X x, int node, int lane, real (&sum)[R]) {
         }
         UNROLLED for (int k = 0; k < FLIGHT; ++k)
             UNROLLED for (int r = 0; r < R; ++r)
-                a[k][r] = c[k] < 0 ? real(0) : __ldcs(mine + r * static_cast<long long>(length) + o + k * T);
+                a[k][r] = c[k] < 0 ? real(0) : __ldcs(mine + r * static_cast<i64>(length) + o + k * T);
         UNROLLED for (int k = 0; k < FLIGHT; ++k) b[k] = c[k] < 0 ? real(0) : x[c[k]];
         UNROLLED for (int k = 0; k < FLIGHT; ++k)
             UNROLLED for (int r = 0; r < R; ++r) sum[r] = fma(a[k][r], b[k], sum[r]);
@@ -38,7 +38,7 @@ template <int T, int R, int C, int KIND>
 DEVICE void multiply(BLOCKS, const Finish finish, int nodes) {
     static_assert(T >= R, "a lane for each row");
     next_may_start();
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 thread = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;
     const bool mine = thread / T < nodes;
     const int node = mine ? static_cast<int>(thread / T) : nodes - 1;
@@ -51,7 +51,7 @@ DEVICE void multiply(BLOCKS, const Finish finish, int nodes) {
             sum[r] += __shfl_xor_sync(ALL_LANES, sum[r], distance);
         if (lane == r) own = sum[r];
     }
-    if (mine && lane < R) finish.write<KIND>(static_cast<long long>(node) * R + lane, own);
+    if (mine && lane < R) finish.write<KIND>(static_cast<i64>(node) * R + lane, own);
 }
 
 #define FINISHED_BY(T, R, C, NAME, KIND)                                                                              \

@@ -21,7 +21,7 @@ constexpr int PATIENCE = 16;      // entries that a lane adds before a row is le
 DEVICE constexpr int skewed(int i) { return i + i / 16; }
 
 struct __align__(16) Chunk {
-    long long first;   // entry
+    i64 first;   // entry
     int row;
     int base;          // of 16-bit columns; -1 where they have 32 bits
 };
@@ -29,7 +29,7 @@ struct __align__(16) Chunk {
 DEVICE Chunk load_chunk(const Chunk* from) {
     const uint4 packed = __ldg(reinterpret_cast<const uint4*>(from));
     return {
-        static_cast<long long>(packed.y) << 32 | packed.x, static_cast<int>(packed.z), static_cast<int>(packed.w)};
+        static_cast<i64>(packed.y) << 32 | packed.x, static_cast<int>(packed.z), static_cast<int>(packed.w)};
 }
 
 // product[skewed(i)] of the entries 0 .. size - 1 of the chunk. A thread requests the columns and values of FLIGHT of them at
@@ -169,7 +169,7 @@ WITH_PARTS(sweep_dot_close, 6, SWEEP, false)
 
 // y[row] += the carries of the chunks before the one where the row ends, for every row that does not end where it begins.
 ENTRY __launch_bounds__(THREADS) add_carries(
-    In<Chunk> chunks, In<long long> start, const double* carry, real* y, int rows, int count
+    In<Chunk> chunks, In<i64> start, const double* carry, real* y, int rows, int count
 ) {
     next_may_start();
     wait_for_last_launch();
@@ -180,7 +180,7 @@ ENTRY __launch_bounds__(THREADS) add_carries(
         const Chunk chunk = load_chunk(chunks + b), next = load_chunk(chunks + b + 1);
         row = next.row;
         if (row < rows) {
-            const long long from = __ldg(start + row);
+            const i64 from = __ldg(start + row);
             if (from >= chunk.first && from < next.first) last = static_cast<int>((__ldg(start + row + 1) + row) / STEP);
         }
     }
@@ -202,17 +202,17 @@ ENTRY __launch_bounds__(THREADS) add_carries(
 
 // Where chunks begin: the path through row ends and entries (merge path: Merrill, Garland, SC 2016) is cut every STEP steps.
 // Row r ends at step start[r + 1] + r. With `whole`, a chunk begins where its first row does.
-ENTRY find_chunks(const long long* start, int rows, int count, int whole, uint4* chunks) {
+ENTRY find_chunks(const i64* start, int rows, int count, int whole, uint4* chunks) {
     const int b = blockIdx.x * blockDim.x + threadIdx.x;
     if (b > count) return;
-    const long long step = static_cast<long long>(b) * STEP, path = start[rows] + rows;
+    const i64 step = static_cast<i64>(b) * STEP, path = start[rows] + rows;
     int low = 0, high = rows;
     while (low < high) {
         const int middle = low + (high - low) / 2;
         if (start[middle + 1] + middle < step) low = middle + 1;
         else high = middle;
     }
-    const long long first = whole ? start[low] : (step < path ? step : path) - low;
+    const i64 first = whole ? start[low] : (step < path ? step : path) - low;
     chunks[b] = make_uint4(
         static_cast<unsigned>(first), static_cast<unsigned>(first >> 32), static_cast<unsigned>(low), 0u);
 }
@@ -220,12 +220,11 @@ ENTRY find_chunks(const long long* start, int rows, int count, int whole, uint4*
 // Ends of a chunk's rows, its base and the 16-bit columns if they can be. found: how many chunks have these, how many do
 // not, and in how many columns lie close together.
 ENTRY __launch_bounds__(THREADS) fill_chunks(
-    const long long* start, const int* columns, Chunk* chunks, unsigned short* ends, unsigned short* near,
-    unsigned* found
+    const i64* start, const int* columns, Chunk* chunks, unsigned short* ends, unsigned short* near, unsigned* found
 ) {
     __shared__ int low, high;
     const Chunk chunk = chunks[blockIdx.x];
-    const long long last = chunks[blockIdx.x + 1].first;
+    const i64 last = chunks[blockIdx.x + 1].first;
     const int rows_end = chunks[blockIdx.x + 1].row, size = static_cast<int>(last - chunk.first);
     if (threadIdx.x == 0) { low = 0x7fffffff; high = -1; }
     __syncthreads();

@@ -6,19 +6,19 @@
 
 constexpr int THREADS = 256, AT_HAND = 4;
 
-#define GHOSTS In<long long> start, In<int> columns, In<real> values, In<int> places, const real* h
+#define GHOSTS In<i64> start, In<int> columns, In<real> values, In<int> places, const real* h
 
 // The row of T threads.
 template <int T>
 struct Row {
     int number, place, lane;    // of the row, where it is in a vector, and of this thread in it
     bool valid;                 // the last warp may have fewer rows
-    long long next, last;       // this thread's entries that have not been requested, and where the row ends
+    i64 next, last;       // this thread's entries that have not been requested, and where the row ends
     int c[AT_HAND];
     real a[AT_HAND];
 
-    DEVICE Row(In<long long> start, In<int> columns, In<real> values, In<int> places, int rows) {
-        const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    DEVICE Row(In<i64> start, In<int> columns, In<real> values, In<int> places, int rows) {
+        const i64 thread = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
         valid = thread / T < rows;
         number = valid ? static_cast<int>(thread / T) : rows - 1;
         lane = threadIdx.x % T;
@@ -30,7 +30,7 @@ struct Row {
 
     DEVICE void request(In<int> columns, In<real> values) {
         UNROLLED for (int k = 0; k < AT_HAND; ++k) {
-            const long long i = next + k * T;
+            const i64 i = next + k * T;
             c[k] = i < last ? __ldcs(columns + i) : -1;
             a[k] = i < last ? __ldcs(values + i) : real(0);
         }

@@ -1,7 +1,7 @@
 // Kernels of every kind for compressed rows, by the `multiply` of a file, for its VECTORS, which are OF_VECTORS as an argument.
 #pragma once
 
-#define CSR In<long long> start, In<int> columns, In<real> values
+#define CSR In<i64> start, In<int> columns, In<real> values
 
 #define FINISHED_BY(T, NAME, KIND)                                                                                    \
     ENTRY __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, int rows) {                                             \

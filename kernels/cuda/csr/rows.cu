@@ -17,9 +17,9 @@ constexpr int THREADS = 256;
 template <int T, typename X>
 DEVICE real row_part(CSR, const X x, int row, int lane) {
     constexpr int FLIGHT = T < 8 ? 4 : 5;
-    const long long last = __ldg(start + row + 1);
+    const i64 last = __ldg(start + row + 1);
     real sum = 0;
-    for (long long i = __ldg(start + row) + lane; i < last; i += FLIGHT * T) {
+    for (i64 i = __ldg(start + row) + lane; i < last; i += FLIGHT * T) {
         int c[FLIGHT];
         real a[FLIGHT], b[FLIGHT];
         UNROLLED for (int k = 0; k < FLIGHT; ++k) c[k] = i + k * T < last ? __ldcs(columns + i + k * T) : -1;
@@ -34,7 +34,7 @@ DEVICE real row_part(CSR, const X x, int row, int lane) {
 template <int T, int KIND, bool WITH_DOT>
 DEVICE void multiply(CSR, const Finish finish, double* partials, int rows) {
     next_may_start();
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 thread = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;
     const bool mine = thread / T < rows;
     const int row = mine ? static_cast<int>(thread / T) : rows - 1;
@@ -56,14 +56,9 @@ THREADS_OF_ROW(16)
 THREADS_OF_ROW(32)
 
 // The place of a row's diagonal entry; -1 if it has none.
-DEVICE long long place_of(const long long* start, const int* columns, int row) {
-    const long long last = start[row + 1];
-    long long low = start[row], high = last;
-    while (low < high) {
-        const long long middle = (low + high) / 2;
-        if (columns[middle] < row) low = middle + 1;
-        else high = middle;
-    }
+DEVICE i64 place_of(const i64* start, const int* columns, int row) {
+    const i64 last = start[row + 1];
+    const i64 low = search(start[row], last, [&](i64 middle) { return columns[middle] < row; });
     return low < last && columns[low] == row ? low : -1;
 }
 
@@ -74,17 +69,15 @@ ENTRY diagonal(CSR, real* out, int rows, int first, int items) {
     wait_for_last_launch();
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
     if (item >= items) return;
-    const long long place = row < 0 || row >= rows ? -1 : place_of(start, columns, row);
+    const i64 place = row < 0 || row >= rows ? -1 : place_of(start, columns, row);
     out[item] = row < 0 || row >= rows ? real(1) : place < 0 ? real(0) : values[place];
 }
 
 // As `diagonal`, of rows in double; NaN where it leaves the range of normal numbers of the type that it is written in.
-ENTRY diagonal_in_range(
-    In<long long> start, In<int> columns, In<double> values, real* out, int rows, int first, int items
-) {
+ENTRY diagonal_in_range(In<i64> start, In<int> columns, In<double> values, real* out, int rows, int first, int items) {
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
     if (item >= items) return;
-    const long long place = row < 0 || row >= rows ? -1 : place_of(start, columns, row);
+    const i64 place = row < 0 || row >= rows ? -1 : place_of(start, columns, row);
     out[item] = row < 0 || row >= rows ? real(1) : in_range(place < 0 ? 0.0 : values[place]);
 }
 
@@ -95,14 +88,14 @@ ENTRY guarded_diagonal(In<double> diagonal, real* out, int rows, int first, int 
 }
 
 // The sum of the squares of the rows' lengths and the longest, of each block: the host adds them up.
-ENTRY __launch_bounds__(THREADS) lengths(const long long* start, int rows, long long* found) {
-    __shared__ long long squares[THREADS / SLICE];
+ENTRY __launch_bounds__(THREADS) lengths(const i64* start, int rows, i64* found) {
+    __shared__ i64 squares[THREADS / SLICE];
     __shared__ int longest[THREADS / SLICE];
-    long long sum = 0;
+    i64 sum = 0;
     int most = 0;
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < rows; row += gridDim.x * THREADS) {
         const int length = static_cast<int>(start[row + 1] - start[row]);
-        sum += static_cast<long long>(length) * length;
+        sum += static_cast<i64>(length) * length;
         most = max(most, length);
     }
     for (int distance = SLICE / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);

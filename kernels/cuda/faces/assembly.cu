@@ -13,14 +13,12 @@ struct Found {
 // One thread a row, in lattice order: 7 weights (56 bytes) once, 3 faces and the diagonal. Weights of offset n are
 // n * rows behind the first ones, in the order of STAR in formats/stencil/. An entry is compared with its mirror image by
 // the row that is below it, so no weight is read twice, and those that are no row's face are not read.
-ENTRY fill(
-    BOARD, In<double> weights, long long rows, long long size, Out<real> faces, Out<real> diagonal, Found* found
-) {
+ENTRY fill(BOARD, In<double> weights, i64 rows, i64 size, Out<real> faces, Out<real> diagonal, Found* found) {
     const Board b = BOARD_OF_ARGUMENTS;
-    const long long row = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+    const i64 row = thread_number();
     if (row < SLICE) {   // guards, and what follows the rows of a color
         const int i = static_cast<int>(row), count = static_cast<int>(rows / 2), behind[] = {b.first[0] + count + i, b.first[1] + count + i};
-        const auto pad = [&](long long p) {
+        const auto pad = [&](i64 p) {
             diagonal[p] = 1;
             for (int axis = 0; axis < 3; ++axis) faces[axis * size + p] = 0;
         };

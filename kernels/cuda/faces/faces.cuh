@@ -40,7 +40,7 @@ struct Row {
     int at[ENTRIES];   // those of its neighbors; `other` where there is none
     Value a[ENTRIES];
 
-    DEVICE Row(const Board& b, const Value* faces, long long size, int color, int q, int j, int k) {
+    DEVICE Row(const Board& b, const Value* faces, i64 size, int color, int q, int j, int k) {
         const bool second = b.color(j, k) != color;   // whether it is the second point of its pair
         own = b.place(color, q, j, k);
         other = b.place(1 - color, q, j, k);

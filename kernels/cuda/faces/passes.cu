@@ -34,8 +34,8 @@ DEVICE double finished(const Vectors& v, int p, real x, real sum) {
 }
 
 // The number of a warp's partial dot product in plane k: (planes, lines, warps of a line).
-DEVICE long long part_number(const Board& b, int j, int k) {
-    return (static_cast<long long>(k) * b.ny + j) * gridDim.x + blockIdx.x;
+DEVICE i64 part_number(const Board& b, int j, int k) {
+    return (static_cast<i64>(k) * b.ny + j) * gridDim.x + blockIdx.x;
 }
 
 // A x of pairs, plane after plane: 3 faces (24) + diagonal, x, y (24) = 48 bytes a row, where run slices of doubles move 73.
@@ -43,7 +43,7 @@ DEVICE long long part_number(const Board& b, int j, int k) {
 // block has LINES lines. With one plane a thread, L2 would have to move 96 bytes a row, which takes longer than memory.
 template <Result RESULT, bool WITH_DOT, typename Value>
 DEVICE void walk(
-    const Board& b, int planes, const Value* faces, long long size, const real* diagonal, const real* x,
+    const Board& b, int planes, const Value* faces, i64 size, const real* diagonal, const real* x,
     const Vectors& v, double* partials
 ) {
     next_may_start();
@@ -142,7 +142,7 @@ DEVICE void walk(
 }
 
 #define PASS(NAME) ENTRY __launch_bounds__(THREADS, 3) NAME
-#define OF(VALUE) BOARD, int planes, In<VALUE> faces, long long size, In<real> diagonal
+#define OF(VALUE) BOARD, int planes, In<VALUE> faces, i64 size, In<real> diagonal
 #define GIVEN BOARD_OF_ARGUMENTS, planes, faces, size, diagonal
 
 PASS(spmv)(OF(real), const real* x, real* y) {
@@ -181,7 +181,7 @@ PASS(jacobi_sweep_dot)(OF(real), In<real> d, const real* r, const real* x, real*
 // Of several vectors these are what is read, so that a thread has one pair.
 template <bool WITH_DOT, typename Value>
 DEVICE void columns(
-    const Board& b, const Value* faces, long long size, const real* diagonal, const real* x, real* y, double* partials, int width
+    const Board& b, const Value* faces, i64 size, const real* diagonal, const real* x, real* y, double* partials, int width
 ) {
     next_may_start();
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;
@@ -194,7 +194,7 @@ DEVICE void columns(
     const Row<Value> even(b, faces, size, color, inside, j, k), uneven(b, faces, size, 1 - color, inside, j, k);
     const real d_even = __ldg(diagonal + even.own), d_uneven = __ldg(diagonal + uneven.own);
     wait_for_last_launch();
-    const long long parts = static_cast<long long>(b.nz) * b.ny * gridDim.x;
+    const i64 parts = static_cast<i64>(b.nz) * b.ny * gridDim.x;
     for (int n = 0; n < width; ++n, x += size, y += size) {
         double part = 0.0;
         if (there) {
@@ -215,7 +215,7 @@ DEVICE void columns(
 }
 
 #define COLUMNS(NAME) ENTRY __launch_bounds__(THREADS) NAME
-#define COLUMNS_OF(VALUE) BOARD, In<VALUE> faces, long long size, In<real> diagonal, const real* x, real* y
+#define COLUMNS_OF(VALUE) BOARD, In<VALUE> faces, i64 size, In<real> diagonal, const real* x, real* y
 
 COLUMNS(columns_spmv)(COLUMNS_OF(real), int width) {
     columns<false>(BOARD_OF_ARGUMENTS, faces, size, diagonal, x, y, nullptr, width);
@@ -239,7 +239,7 @@ COLUMNS(columns_spmv_dot_compact)(COLUMNS_OF(float), double* partials, int width
 // x = r / d of one color: 12 bytes a row of the box. A thread has ITEMS rows: with one, too few bytes were on their way.
 constexpr int ITEMS = 4;
 
-ENTRY divide(In<real> diagonal, long long size, const real* r, real* x, int first, int count, int width) {
+ENTRY divide(In<real> diagonal, i64 size, const real* r, real* x, int first, int count, int width) {
     next_may_start();
     const int begin = blockIdx.x * ITEMS * blockDim.x + threadIdx.x;
     real d[ITEMS];
@@ -265,7 +265,7 @@ ENTRY divide(In<real> diagonal, long long size, const real* r, real* x, int firs
 // how far its column's items are from those of the first.
 template <bool MANY, typename Ahead, typename Finish>
 DEVICE void half_row(
-    const Board& b, const real* faces, long long size, const real* x, int color, int width, const Ahead& ahead,
+    const Board& b, const real* faces, i64 size, const real* x, int color, int width, const Ahead& ahead,
     const Finish& finish
 ) {
     next_may_start();
@@ -276,7 +276,7 @@ DEVICE void half_row(
     wait_for_last_launch();
     if (!there) return;
     for (int n = 0; n < (MANY ? width : 1); ++n) {
-        const long long column = n * size;
+        const i64 column = n * size;
         real values[ENTRIES];
         row.load(x + column, values);
         finish(row, known, values, column);
@@ -284,15 +284,15 @@ DEVICE void half_row(
 }
 
 #define HALF(NAME) ENTRY __launch_bounds__(THREADS) NAME
-#define HALF_OF BOARD, In<real> faces, long long size
+#define HALF_OF BOARD, In<real> faces, i64 size
 #define HALF_GIVEN BOARD_OF_ARGUMENTS, faces, size
 #define NOTHING_AHEAD [&](const Row<real>&) { return real(0); }
-#define FINISH [&](const Row<real>& row, real known, const real (&values)[ENTRIES], long long column)
+#define FINISH [&](const Row<real>& row, real known, const real (&values)[ENTRIES], i64 column)
 
 // x = (r - A x) / d of one color, of which A has no entries: 24 bytes + r, d, x and the other color's x (32), of half the rows.
 template <bool MANY>
 DEVICE void solve_rows(
-    const Board& b, const real* faces, long long size, const real* diagonal, const real* r, real* x, int color, int width
+    const Board& b, const real* faces, i64 size, const real* diagonal, const real* r, real* x, int color, int width
 ) {
     half_row<MANY>(b, faces, size, x, color, width, [&](const Row<real>& row) { return __ldg(diagonal + row.own); }, FINISH {
         const real right = __ldcs(r + column + row.own);
@@ -310,7 +310,7 @@ HALF(columns_solve)(HALF_OF, In<real> diagonal, const real* r, real* x, int colo
 
 // y = -(U x), which only red rows have: 24 bytes of half the rows + black x, y of all.
 template <bool MANY>
-DEVICE void upper(const Board& b, const real* faces, long long size, const real* x, real* y, int width) {
+DEVICE void upper(const Board& b, const real* faces, i64 size, const real* x, real* y, int width) {
     half_row<MANY>(b, faces, size, x, 0, width, NOTHING_AHEAD, FINISH {
         __stcs(y + column + row.own, -row.add(0, values));
         __stcs(y + column + row.other, real(0));
@@ -323,7 +323,7 @@ HALF(columns_upper_residual)(HALF_OF, const real* x, real* y, int width) { upper
 
 // w = r - L x, which only black rows have: 24 bytes of half the rows + red x, r and w of all.
 template <bool MANY>
-DEVICE void lower(const Board& b, const real* faces, long long size, const real* r, const real* x, real* w, int width) {
+DEVICE void lower(const Board& b, const real* faces, i64 size, const real* r, const real* x, real* w, int width) {
     half_row<MANY>(b, faces, size, x, 1, width, NOTHING_AHEAD, FINISH {
         const real right = __ldcs(r + column + row.own), red = __ldcs(r + column + row.other);
         __stcs(w + column + row.own, right - row.add(0, values));

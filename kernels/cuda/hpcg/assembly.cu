@@ -39,7 +39,7 @@ ENTRY pack_smoothed(In<Header> headers, In<int> coarse, int slices, SmoothedHead
 
 // filled, which was zero: whether a slice of each color has upper entries. begins (colors + 1): storage slices, the guard
 // being slice 0.
-ENTRY mark_filled(In<Header> headers, In<long long> begins, int colors, int slices, Out<int> filled) {
+ENTRY mark_filled(In<Header> headers, In<i64> begins, int colors, int slices, Out<int> filled) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= slices) return;
     const Header found = load_header(headers + s);

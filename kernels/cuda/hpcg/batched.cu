@@ -6,8 +6,8 @@
 #include "hpcg/header.cuh"
 
 // x = w - (U x)/d: 13 entries (106) + d (8), and w, x (16) for each column. w may be x.
-BATCHED(backward)(MATRIX, In<real> diagonal, const real* from, real* x, long long size, RANGE) {
-    OWN_SLICE(long long)
+BATCHED(backward)(MATRIX, In<real> diagonal, const real* from, real* x, i64 size, RANGE) {
+    OWN_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -18,8 +18,8 @@ BATCHED(backward)(MATRIX, In<real> diagonal, const real* from, real* x, long lon
 }
 
 // e = (U x)/d, x -= e: the same with x twice and e (24) for each column.
-BATCHED(backward_keep)(MATRIX, In<real> diagonal, real* x, real* e, long long size, RANGE) {
-    OWN_SLICE(long long)
+BATCHED(backward_keep)(MATRIX, In<real> diagonal, real* x, real* e, i64 size, RANGE) {
+    OWN_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -36,9 +36,9 @@ BATCHED(backward_keep)(MATRIX, In<real> diagonal, real* x, real* e, long long si
 // kept = (r - L x)/d, x = kept - e - (U c)/d: 13 + 3.25 entries (132) + d (8), and r, e, kept, x, c/8 (33) for each column.
 BATCHED(forward_corrected)(
     SMOOTHED_MATRIX, In<real> diagonal, const real* r, const real* c, const real* e, real* x, real* kept,
-    long long size, RANGE
+    i64 size, RANGE
 ) {
-    OWN_SLICE(long long)
+    OWN_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -55,8 +55,8 @@ BATCHED(forward_corrected)(
 
 // rc = (L e) at the coarse points, an eighth of the rows with 26 lower entries each: 26 for each fine row, and e (8) and
 // rc/8 for each column, which have `size` and `to` items.
-BATCHED(restrict_residual)(MATRIX, In<int> coarse_of, const real* e, real* rc, long long size, long long to, RANGE) {
-    OWN_SLICE(long long)
+BATCHED(restrict_residual)(MATRIX, In<int> coarse_of, const real* e, real* rc, i64 size, i64 to, RANGE) {
+    OWN_SLICE(i64)
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();
     if (!__any_sync(ALL_LANES, target >= 0)) return;

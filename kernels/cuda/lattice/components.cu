@@ -10,10 +10,9 @@
 
 #include "device.cuh"
 
-constexpr int WARP = 32;
 constexpr double GROUNDED = 0.5, SOLID = 9007199254740992.0;   // labels, as in kernels/lattice/components.py
 
-DEVICE int cell() { return static_cast<int>(static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x); }
+DEVICE int cell() { return static_cast<int>(thread_number()); }
 
 // The root of a cell as it is now; every other cell on the way gets the root of its root, so that the next way is shorter.
 DEVICE int root_of(volatile int* root, int i) {
@@ -44,7 +43,7 @@ DEVICE bool follows(int nx, In<bool> solid, int here) { return here % nx > 0 && 
 // Roots to begin with: of cells that a warp has, and that follow each other, the first one.
 ENTRY first_roots(int nx, int cells, In<bool> solid, Out<int> root) {
     const int here = cell(), lane = threadIdx.x % WARP;
-    const unsigned begins = __ballot_sync(0xffffffffu, here >= cells || lane == 0 || !follows(nx, solid, here));
+    const unsigned begins = __ballot_sync(ALL_LANES, here >= cells || lane == 0 || !follows(nx, solid, here));
     if (here < cells) root[here] = here - lane + (WARP - 1 - __clz(begins & (0xffffffffu >> (WARP - 1 - lane))));
 }
 
@@ -63,9 +62,9 @@ ENTRY take_least(int cells, In<double> labels, int* root, double* least) {
     const int here = cell();
     if (here >= cells) return;
     const int first = root_of(root, here);
-    const unsigned long long mine = __double_as_longlong(labels[here]);
-    unsigned long long* of_set = reinterpret_cast<unsigned long long*>(least + first);
-    if (mine < *static_cast<volatile unsigned long long*>(of_set)) atomicMin(of_set, mine);
+    const u64 mine = __double_as_longlong(labels[here]);
+    u64* of_set = reinterpret_cast<u64*>(least + first);
+    if (mine < *static_cast<volatile u64*>(of_set)) atomicMin(of_set, mine);
 }
 
 ENTRY spread_least(int cells, In<int> root, In<double> least, Out<double> out) {
@@ -85,7 +84,7 @@ ENTRY mark_grounded(int cells, In<bool> ground, int* root, Out<unsigned char> gr
 // Labels (kernels/lattice/components.py) of components, whose roots are their first cells: 10 bytes a cell, and 4 along the ways to
 // the roots.
 ENTRY name_components(
-    int nx, int ny, int cells, long long first, long long along_y, long long along_z, In<int> root,
+    int nx, int ny, int cells, i64 first, i64 along_y, i64 along_z, In<int> root,
     In<unsigned char> grounded, In<bool> solid, Out<double> out
 ) {
     const int here = cell();
@@ -103,8 +102,8 @@ ENTRY name_components(
 // Which cells are in components that nothing fixes, and the numbers of these and of fixed ones: 9 bytes a cell.
 ENTRY look_at_labels(int cells, In<double> labels, Out<bool> closed, double* counts) {
     int own = 0, fixed = 0;
-    for (long long here = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; here < cells;
-         here += static_cast<long long>(gridDim.x) * blockDim.x) {
+    for (i64 here = thread_number(); here < cells;
+         here += static_cast<i64>(gridDim.x) * blockDim.x) {
         const double label = labels[here];
         const bool is_closed = label > GROUNDED && label < SOLID;
         closed[here] = is_closed;
@@ -112,27 +111,26 @@ ENTRY look_at_labels(int cells, In<double> labels, Out<bool> closed, double* cou
         fixed += label <= GROUNDED;
     }
     for (int step = WARP / 2; step > 0; step /= 2) {
-        own += __shfl_xor_sync(0xffffffffu, own, step);
-        fixed += __shfl_xor_sync(0xffffffffu, fixed, step);
+        own += __shfl_xor_sync(ALL_LANES, own, step);
+        fixed += __shfl_xor_sync(ALL_LANES, fixed, step);
     }
     if (threadIdx.x % WARP == 0 && own) atomicAdd(counts, static_cast<double>(own));   // integers: exact in any order
     if (threadIdx.x % WARP == 0 && fixed) atomicAdd(counts + 1, static_cast<double>(fixed));
 }
 
 // Whether an item begins a group, of items in the order of their keys. 20 bytes an item.
-ENTRY begin_groups(In<double> keys, In<long long> order, int items, Out<signed char> begins) {
+ENTRY begin_groups(In<double> keys, In<i64> order, int items, Out<signed char> begins) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < items) begins[i] = i == 0 || keys[order[i]] != keys[order[i - 1]];
 }
 
 // The group of each item, and of each group its key and first item; before: groups that begin before an item. 12 bytes an item.
 ENTRY number_groups(
-    In<double> keys, In<long long> order, In<long long> before, int items, Out<int> of, Out<long long> starts,
-    Out<double> group_keys
+    In<double> keys, In<i64> order, In<i64> before, int items, Out<int> of, Out<i64> starts, Out<double> group_keys
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= items) return;
-    const long long group = before[i + 1] - 1;
+    const i64 group = before[i + 1] - 1;
     of[i] = static_cast<int>(group);
     if (before[i] > group) return;
     starts[group] = i;
@@ -140,9 +138,9 @@ ENTRY number_groups(
 }
 
 // How many items each group has, and the largest.
-ENTRY count_items(In<long long> starts, int groups, int items, Out<long long> counts, unsigned long long* longest) {
+ENTRY count_items(In<i64> starts, int groups, int items, Out<i64> counts, u64* longest) {
     const int group = blockIdx.x * blockDim.x + threadIdx.x;
     if (group >= groups) return;
     counts[group] = (group + 1 < groups ? starts[group + 1] : items) - starts[group];
-    atomicMax(longest, static_cast<unsigned long long>(counts[group]));
+    atomicMax(longest, static_cast<u64>(counts[group]));
 }

@@ -15,15 +15,15 @@ struct Axis {
 // Sizes of the cells and of one more at each end: along x, then y, then z. of_rows: the cells whose rows these are; null for all.
 ENTRY star_rows(
     const Axis x_axis, const Axis y_axis, const Axis z_axis, In<double> sizes, int nx, int ny, int nz, In<int> of_rows,
-    long long rows, Out<double> out
+    i64 rows, Out<double> out
 ) {
-    const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 row = thread_number();
     if (row >= rows) return;
-    const long long cell = of_rows ? of_rows[row] : row;
+    const i64 cell = of_rows ? of_rows[row] : row;
     const int line = static_cast<int>(cell / nx), place[3] = {static_cast<int>(cell % nx), line % ny, line / ny};
     const int count[3] = {nx, ny, nz}, across[3] = {ny, nx, nx};   // points of the first axis across
-    const long long step[3] = {1, nx + 2, (nx + 2LL) * (ny + 2)};
-    const long long center = (place[0] + 1) + step[1] * (place[1] + 1) + step[2] * (place[2] + 1);
+    const i64 step[3] = {1, nx + 2, (nx + 2LL) * (ny + 2)};
+    const i64 center = (place[0] + 1) + step[1] * (place[1] + 1) + step[2] * (place[2] + 1);
     const double* const size[3] = {
         sizes + place[0] + 1, sizes + nx + 2 + place[1] + 1, sizes + nx + 2 + ny + 2 + place[2] + 1};
     double diagonal = 0.0;
@@ -43,7 +43,7 @@ ENTRY star_rows(
             const double* const given = axis.ends[side];
             const double share = axis.parts[side];
             const bool ends = (given != nullptr || share >= 0.0) && place[a] == (side == 0 ? 0 : count[a] - 1);
-            const double flux = ends ? given != nullptr ? __ldg(given + u + static_cast<long long>(across[a]) * v)
+            const double flux = ends ? given != nullptr ? __ldg(given + u + static_cast<i64>(across[a]) * v)
                     : share == 0.0 ? 0.0 : share * (area / resistance[1])
                 : area / (resistance[side] + resistance[side + 1]) * axis.times;
             diagonal += flux;

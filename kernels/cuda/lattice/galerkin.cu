@@ -15,7 +15,7 @@ DEVICE void solve(
 ) {
     constexpr int SIZE = (1 + 2 * X) * (1 + 2 * Y) * (1 + 2 * Z), MIDDLE = SIZE / 2;
     constexpr int IN_Y = 1 + 2 * X, IN_Z = IN_Y * (1 + 2 * Y);
-    const long long point = lattice.place(x, y, z);
+    const i64 point = lattice.place(x, y, z);
     const Place here_x = across[x], here_y = along[y], here_z = up[z];
     double collapsed[SIZE];
     UNROLLED for (int i = 0; i < SIZE; ++i) collapsed[i] = 0.0;
@@ -41,7 +41,7 @@ DEVICE void solve(
                 const double weight = collapsed[MIDDLE + dx + dy * IN_Y + dz * IN_Z];
                 if (weight == 0.0) continue;
                 const double part = -weight / center;
-                const long long neighbor = lattice.place(x + dx, y + dy, z + dz);
+                const i64 neighbor = lattice.place(x + dx, y + dy, z + dz);
                 const int reached = (dx ? across[x + dx].kind : 0) + (dy ? 2 * along[y + dy].kind : 0) + (dz ? 4 * up[z + dz].kind : 0);
                 UNROLLED for (int corner = 0; corner < 8; ++corner) {
                     // Only the bits of axes that are between and not crossed are free.
@@ -116,8 +116,8 @@ ENTRY coarse_weights(LATTICE, int entries, In<int4> steps, In<Coarse> axes, In<d
     __shared__ double sums[POINTS * GALERKIN_THREADS];
     const Lattice lattice = MAKE_LATTICE;
     const Coarse ax = axes[0], ay = axes[1], az = axes[2];
-    const long long rows = static_cast<long long>(ax.points) * ay.points * az.points;
-    const long long row = blockIdx.x * static_cast<long long>(GALERKIN_THREADS) + threadIdx.x;
+    const i64 rows = static_cast<i64>(ax.points) * ay.points * az.points;
+    const i64 row = blockIdx.x * static_cast<i64>(GALERKIN_THREADS) + threadIdx.x;
     if (row >= rows) return;
     const int ix = row % ax.points, line = row / ax.points, iy = line % ay.points, iz = line / ay.points;
     int x0, y0, z0;
@@ -135,7 +135,7 @@ ENTRY coarse_weights(LATTICE, int entries, In<int4> steps, In<Coarse> axes, In<d
             for (int sx = -ax.reach; sx <= ax.reach; ++sx) {
                 const int x = x0 + sx, a = -near_x.base(sx);
                 if (a < 0 || a > 1) continue;
-                const long long point = lattice.place(x, y, z);
+                const i64 point = lattice.place(x, y, z);
                 const double restricted = __ldg(p + (a + 2 * b + 4 * c) * lattice.points + point);
                 if (restricted == 0.0) continue;
                 for (int k = 0; k < entries; ++k) {

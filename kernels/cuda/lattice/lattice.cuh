@@ -17,18 +17,18 @@ DEVICE bool leaves(int step, int open) { return (step < 0 && !(open & LOWER)) ||
 
 struct Lattice {
     int nx, ny, nz;
-    long long points;        // of the ghosted box
+    i64 points;        // of the ghosted box
     const int* slots;        // (27), place of each offset in the weights, or -1
     const double* weights;
-    long long weight_stride; // between two offsets
+    i64 weight_stride; // between two offsets
     int weight_step;         // 1 for a value per row, 0 for one for all
 
-    __device__ long long place(int x, int y, int z) const { return x + static_cast<long long>(nx) * (y + static_cast<long long>(ny) * z); }
-    __device__ double weight(int slot, long long point) const {
+    __device__ i64 place(int x, int y, int z) const { return x + static_cast<i64>(nx) * (y + static_cast<i64>(ny) * z); }
+    __device__ double weight(int slot, i64 point) const {
         return __ldg(weights + slot * weight_stride + weight_step * point);
     }
 };
 
 #define LATTICE int nx, int ny, int nz, In<int> slots, In<double> weights, \
-    long long weight_stride, int weight_step, In<Place> places
-#define MAKE_LATTICE {nx, ny, nz, static_cast<long long>(nx) * ny * nz, slots, weights, weight_stride, weight_step}
+    i64 weight_stride, int weight_step, In<Place> places
+#define MAKE_LATTICE {nx, ny, nz, static_cast<i64>(nx) * ny * nz, slots, weights, weight_stride, weight_step}

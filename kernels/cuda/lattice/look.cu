@@ -3,14 +3,13 @@
 
 #include "device.cuh"
 
-constexpr int THREADS = 256, WARP = 32, PAIRS = 3;
-constexpr unsigned ALL_LANES = 0xffffffffu;
+constexpr int THREADS = 256, PAIRS = 3;
 constexpr double LARGEST = 1.7976931348623157e308;
 
-using Word = unsigned long long;
+using Word = u64;
 
-DEVICE long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
-DEVICE long long items() { return static_cast<long long>(gridDim.x) * blockDim.x; }
+DEVICE i64 item() { return thread_number(); }
+DEVICE i64 items() { return static_cast<i64>(gridDim.x) * blockDim.x; }
 
 // -- what the rows of a box have in common ----------------------------------------------------------------------------------
 
@@ -21,7 +20,7 @@ constexpr int FLAGS = 0, WRAPS = 1, BASE = 2, GAIN = 3;
 
 // Larger for larger numbers, none of which is 0.
 DEVICE Word key_of(double value) {
-    const long long bits = __double_as_longlong(value + 0.0);   // one zero
+    const i64 bits = __double_as_longlong(value + 0.0);   // one zero
     return bits < 0 ? ~static_cast<Word>(bits) : static_cast<Word>(bits) | 1ULL << 63;
 }
 
@@ -41,20 +40,20 @@ ENTRY alike(
     int middle, int last, double rounding, double canceled, Word* found
 ) {
     const int rows = nx * ny * nz, size[3] = {nx, ny, nz}, k = blockIdx.y;
-    const long long line = nx + 2, plane = line * (ny + 2), origin = 1 + line + plane;
+    const i64 line = nx + 2, plane = line * (ny + 2), origin = 1 + line + plane;
     Word* const rest = found + 2 * gridDim.y;
     if (probed >= 0) {
-        const double* const values = weights + static_cast<long long>(probed) * rows;
+        const double* const values = weights + static_cast<i64>(probed) * rows;
         const double a = __ldg(values + first), b = __ldg(values + middle), c = __ldg(values + last);
         if (!(a == b && b == c)) {
             if (item() == 0 && k == 0) rest[FLAGS] = VARY;
             return;
         }
     }
-    const double* const values = weights + static_cast<long long>(k) * rows;
+    const double* const values = weights + static_cast<i64>(k) * rows;
     if (k != diagonal) {
         const int di = __ldg(offsets + 3 * k), dj = __ldg(offsets + 3 * k + 1), dk = __ldg(offsets + 3 * k + 2);
-        const long long step = di + line * dj + plane * dk;
+        const i64 step = di + line * dj + plane * dk;
         Word high = 0, low = 0;
 #pragma unroll 4
         for (unsigned n = item(); n < rows; n += items()) {
@@ -71,13 +70,13 @@ ENTRY alike(
     }
     // What the diagonal gains at each face, beside the point that stands for the inside.
     __shared__ double gains[GAINS];
-    const long long stride[3] = {1, nx, static_cast<long long>(nx) * ny};
-    long long inner = 0;
+    const i64 stride[3] = {1, nx, static_cast<i64>(nx) * ny};
+    i64 inner = 0;
     for (int a = 0; a < 3; ++a) inner += size[a] > 2 ? stride[a] : 0;
     const double base = __ldg(values + inner);
     if (threadIdx.x < GAINS) {
         const int a = threadIdx.x / 2, side = threadIdx.x % 2, n = size[a];
-        const long long place = inner + stride[a] * ((side ? n - 1 : 0) - (n > 2 ? 1 : 0));
+        const i64 place = inner + stride[a] * ((side ? n - 1 : 0) - (n > 2 ? 1 : 0));
         gains[threadIdx.x] = (side ? n > 1 : n > 2) ? __ldg(values + place) - base : 0.0 * base;
     }
     __syncthreads();
@@ -109,7 +108,7 @@ ENTRY alike(
 // -- how strongly rows lean towards an axis ---------------------------------------------------------------------------------
 
 // See dsolver.kernels.lattice.statistics.leanings. both (3, 2): the offsets to the next point and to the last one along each axis.
-DEVICE void leanings_of(In<double> weights, In<int> both, long long rows, long long row, double (&lean)[PAIRS]) {
+DEVICE void leanings_of(In<double> weights, In<int> both, i64 rows, i64 row, double (&lean)[PAIRS]) {
     double size[3];
     UNROLLED for (int a = 0; a < 3; ++a) {
         const double ahead = fabs(__ldg(weights + __ldg(both + 2 * a) * rows + row));
@@ -135,9 +134,9 @@ DEVICE void sum_block(double (&sum)[COUNT], double* out, int stride) {
 }
 
 // parts (6, blocks): for each pair of axes the sum of leanings and their number. 48 bytes a row.
-ENTRY leanings(In<double> weights, In<int> both, long long rows, Out<double> parts) {
+ENTRY leanings(In<double> weights, In<int> both, i64 rows, Out<double> parts) {
     double sum[2 * PAIRS] = {};
-    for (long long row = item(); row < rows; row += items()) {
+    for (i64 row = item(); row < rows; row += items()) {
         double lean[PAIRS];
         leanings_of(weights, both, rows, row, lean);
         for (int i = 0; i < PAIRS; ++i)
@@ -160,15 +159,13 @@ constexpr int LIMITS = 4;
 
 // out (count), zeros at first: how many rows lean further from the means than each of at most LIMITS limits. sums (PAIRS, 2): of how
 // far rows lean and of how many they are. 48 bytes a row.
-ENTRY turns(
-    In<double> weights, In<int> both, long long rows, In<double> sums, In<double> limits, int count, double* out
-) {
+ENTRY turns(In<double> weights, In<int> both, i64 rows, In<double> sums, In<double> limits, int count, double* out) {
     double means[PAIRS];
     for (int i = 0; i < PAIRS; ++i) means[i] = sums[2 * i + 1] > 0.0 ? sums[2 * i] / sums[2 * i + 1] : 0.0;
     double limit[LIMITS];
     int turned[LIMITS] = {};
     UNROLLED for (int i = 0; i < LIMITS; ++i) limit[i] = i < count ? __ldg(limits + i) : LARGEST;
-    for (long long row = item(); row < rows; row += items()) {
+    for (i64 row = item(); row < rows; row += items()) {
         double lean[PAIRS], far = 0.0;
         leanings_of(weights, both, rows, row, lean);
         for (int i = 0; i < PAIRS; ++i)
@@ -187,9 +184,9 @@ constexpr int AXES = 3;
 
 // parts (3, blocks): for each axis the sum over rows of -w_o / w_0 over all offsets o that step along it; bit a of steps[k] says
 // whether offset k steps along axis a.
-ENTRY couplings(In<double> weights, In<int> steps, int entries, int diagonal, long long rows, Out<double> parts) {
+ENTRY couplings(In<double> weights, In<int> steps, int entries, int diagonal, i64 rows, Out<double> parts) {
     double sum[AXES] = {0.0, 0.0, 0.0};
-    for (long long row = item(); row < rows; row += items()) {
+    for (i64 row = item(); row < rows; row += items()) {
         double across[AXES] = {0.0, 0.0, 0.0};
 #pragma unroll 3
         for (int k = 0; k < entries; ++k) {   // the diagonal's, too, which adds nothing: so that loads need not wait for `along`
@@ -206,9 +203,9 @@ ENTRY couplings(In<double> weights, In<int> steps, int entries, int diagonal, lo
 // -- diagonals -------------------------------------------------------------------------------------------------------------
 
 // out: 0 at first, 1 where the couplings of some row are together more than a part of its diagonal: `statistics.outweighed`.
-ENTRY outweighed(In<double> weights, int offsets, int center, long long rows, double part, double* out) {
+ENTRY outweighed(In<double> weights, int offsets, int center, i64 rows, double part, double* out) {
     int found = 0;
-    for (long long row = item(); row < rows; row += items()) {
+    for (i64 row = item(); row < rows; row += items()) {
         double couplings = 0.0;
         for (int k = 0; k < offsets; ++k)
             if (k != center) couplings += fabs(__ldg(weights + k * rows + row));
@@ -221,10 +218,10 @@ ENTRY outweighed(In<double> weights, int offsets, int center, long long rows, do
 // -- what is wrong with coefficients ----------------------------------------------------------------------------------------
 
 // out: 0 at first, how many of the values are below `least`, or equal to it where it is left out, or infinite, or no number.
-ENTRY unfit(In<double> values, long long count, double least, int left_out, int* out) {
+ENTRY unfit(In<double> values, i64 count, double least, int left_out, int* out) {
     int wrong = 0;
 #pragma unroll 4
-    for (long long i = item(); i < count; i += items()) {
+    for (i64 i = item(); i < count; i += items()) {
         const double value = __ldg(values + i);
         wrong += !((left_out ? value > least : value >= least) && value <= LARGEST);
     }

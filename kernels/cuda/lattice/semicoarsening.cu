@@ -36,27 +36,25 @@ __device__ constexpr int entries(int kind) { return kind == STAR ? 7 : 15; }
 // The rows of a chunk: with ghost layers (bare is 0), or without these (bare is how many there would be).
 struct Rows {
     const double* weights;
-    long long weight_stride;
+    i64 weight_stride;
     int weight_step, nx, ny, nz, bare;
 
     __device__ bool there(int x, int y, int z) const {
         return x >= bare && x < nx - bare && y >= bare && y < ny - bare && z >= bare && z < nz - bare;
     }
     __device__ const double* at(int x, int y, int z) const {
-        return weights + weight_step * (x - bare + static_cast<long long>(nx - 2 * bare) * (y - bare + static_cast<long long>(ny - 2 * bare) * (z - bare)));
+        return weights + weight_step * (x - bare + static_cast<i64>(nx - 2 * bare) * (y - bare + static_cast<i64>(ny - 2 * bare) * (z - bare)));
     }
 };
 
-#define CHUNK int nx, int ny, int nz, int bare, In<double> weights, long long weight_stride, int weight_step, \
+#define CHUNK int nx, int ny, int nz, int bare, In<double> weights, i64 weight_stride, int weight_step, \
     In<Place> places
 #define CHUNK_GIVEN nx, ny, nz, bare, weights, weight_stride, weight_step, places
 #define MAKE_ROWS {weights, weight_stride, weight_step, nx, ny, nz, bare}
 
 // Entries are passed from one to the next, O: arrays whose items a loop would name do not stay in registers.
 template <int KIND, int A, int O = 0>
-DEVICE void collapse(
-    const double* row, long long stride, const Place (&here)[3], double (&collapsed)[3], double& size
-) {
+DEVICE void collapse(const double* row, i64 stride, const Place (&here)[3], double (&collapsed)[3], double& size) {
     if constexpr (O < POINTS) {
         if constexpr (has(KIND, A, O)) {
             constexpr int SLOT = slot_of(KIND, A, O), TO = 1 + along(A, O);
@@ -91,9 +89,9 @@ DEVICE void interpolate(CHUNK, Out<double> p) {
             }
         }
     }
-    const long long point = x + static_cast<long long>(nx) * (y + static_cast<long long>(ny) * z);
+    const i64 point = x + static_cast<i64>(nx) * (y + static_cast<i64>(ny) * z);
     p[point] = below;
-    p[(1 << A) * (static_cast<long long>(nx) * ny * nz) + point] = above;
+    p[(1 << A) * (static_cast<i64>(nx) * ny * nz) + point] = above;
 }
 
 // A fine point between two coarse ones: its row, and p of it and of its neighbors across the axis, for both corners.
@@ -114,10 +112,10 @@ DEVICE void bring(const Rows& rows, int x, int y, int z, double (&weight)[entrie
 
 template <int KIND, int A>
 DEVICE void bring(
-    const Rows& rows, const long long (&line)[COLUMNS], const double* p, long long points, int x, int y, int z, Between<KIND>& side
+    const Rows& rows, const i64 (&line)[COLUMNS], const double* p, i64 points, int x, int y, int z, Between<KIND>& side
 ) {
     bring<KIND, A>(rows, x, y, z, side.weight);
-    const double* const at = p + x + static_cast<long long>(rows.nx) * (y + static_cast<long long>(rows.ny) * z);
+    const double* const at = p + x + static_cast<i64>(rows.nx) * (y + static_cast<i64>(rows.ny) * z);
     UNROLLED for (int c = 0; c < COLUMNS; ++c) {
         side.below[c] = __ldg(at + line[c]);
         side.above[c] = __ldg(at + line[c] + (1 << A) * points);
@@ -152,7 +150,7 @@ DEVICE void add(
 
 // The sums of a coarse row, to where its first entry belongs.
 template <int A, int O = 0>
-DEVICE void keep(const double (&sum)[COLUMNS][3], double* to, long long stride) {
+DEVICE void keep(const double (&sum)[COLUMNS][3], double* to, i64 stride) {
     if constexpr (O < POINTS) {
         if constexpr (has(SLAB, A, O)) {
             constexpr int SLOT = slot_of(SLAB, A, O), C = 2 + across(A, O), STEP = 1 + along(A, O);
@@ -171,21 +169,21 @@ DEVICE void galerkin(CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<d
     const int iy = (blockIdx.y * HIGH + threadIdx.x / WIDE) * (A == 1 ? WALK : 1), iz = blockIdx.z * (A == 2 ? WALK : 1);
     if (ix >= cx || iy >= cy || iz >= cz) return;
     const Rows rows = MAKE_ROWS;
-    const long long plane = static_cast<long long>(nx) * ny, points = plane * nz;
+    const i64 plane = static_cast<i64>(nx) * ny, points = plane * nz;
     int at[3] = {fx + (A == 0 ? 2 : 1) * ix, fy + (A == 1 ? 2 : 1) * iy, fz + (A == 2 ? 2 : 1) * iz};
     const Place *const of[3] = {places + at[0], places + nx + at[1], places + nx + ny + at[2]};
     constexpr int U = A == 0 ? 1 : 0, V = A == 2 ? 1 : 2;   // the other axes
-    const long long step_u = U == 0 ? 1 : nx, step_v = V == 1 ? nx : plane;
-    const long long line[COLUMNS] = {-step_v, -step_u, 0, step_u, step_v};
+    const i64 step_u = U == 0 ? 1 : nx, step_v = V == 1 ? nx : plane;
+    const i64 line[COLUMNS] = {-step_v, -step_u, 0, step_u, step_v};
     const double column[COLUMNS] = {
         of[V][-1].kind != OUTSIDE ? 1.0 : 0.0, of[U][-1].kind != OUTSIDE ? 1.0 : 0.0, 1.0,
         of[U][1].kind != OUTSIDE ? 1.0 : 0.0, of[V][1].kind != OUTSIDE ? 1.0 : 0.0};
     Between<KIND> lower, upper;
     bring<KIND, A>(rows, line, p, points, at[0] - (A == 0), at[1] - (A == 1), at[2] - (A == 2), lower);
     const int own = A == 0 ? ix : A == 1 ? iy : iz, last = min(own + WALK, A == 0 ? cx : A == 1 ? cy : cz);
-    const long long coarse_rows = static_cast<long long>(cx) * cy * cz;
-    const long long step = A == 0 ? 1 : A == 1 ? cx : static_cast<long long>(cx) * cy;
-    double* to = out + ix + static_cast<long long>(cx) * (iy + static_cast<long long>(cy) * iz);
+    const i64 coarse_rows = static_cast<i64>(cx) * cy * cz;
+    const i64 step = A == 0 ? 1 : A == 1 ? cx : static_cast<i64>(cx) * cy;
+    double* to = out + ix + static_cast<i64>(cx) * (iy + static_cast<i64>(cy) * iz);
     for (int i = own; i < last; ++i, at[A] += 2, to += step) {
         double weight[entries(KIND)], sum[COLUMNS][3], scale = 0.0;
         bring<KIND, A>(rows, at[0], at[1], at[2], weight);

@@ -22,31 +22,31 @@ struct Axes { Axis x, y, z; };
 
 struct Box {
     int nx, ny;
-    long long points;
-    __device__ long long at(int x, int y, int z) const {
-        return x + static_cast<long long>(nx) * (y + static_cast<long long>(ny) * z);
+    i64 points;
+    __device__ i64 at(int x, int y, int z) const {
+        return x + static_cast<i64>(nx) * (y + static_cast<i64>(ny) * z);
     }
 };
 
 DEVICE Box ghosted(const Axes& a) {
     const int nx = a.x.fine + 2 * GHOST, ny = a.y.fine + 2 * GHOST, nz = a.z.fine + 2 * GHOST;
-    return {nx, ny, static_cast<long long>(nx) * ny * nz};
+    return {nx, ny, static_cast<i64>(nx) * ny * nz};
 }
 
-DEVICE long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
+DEVICE i64 item() { return thread_number(); }
 
 DEVICE int clipped(int place, int last) { return place < 0 ? 0 : place > last ? last : place; }
 
 // R: 12 bytes an entry written, p read once.
 ENTRY restriction(LATTICE, In<double> p, In<int> around, Out<int> columns, Out<double> values) {
     OPEN_LATTICE
-    const long long row = item(), rows = static_cast<long long>(a.x.points) * a.y.points * a.z.points;
+    const i64 row = item(), rows = static_cast<i64>(a.x.points) * a.y.points * a.z.points;
     if (row >= rows) return;
     const int line = static_cast<int>(row / a.x.points), i = static_cast<int>(row % a.x.points);
     const int j = line % a.y.points, k = line / a.y.points;
     const Box in = ghosted(a);
     const Box numbers = {a.x.fine + 2, a.y.fine + 2, 0};
-    long long out = row;
+    i64 out = row;
     for (int dz = -a.z.reach; dz <= a.z.reach; ++dz) {
         const int z = a.z.first + dz + a.z.factor * k;
         const bool in_z = __ldg(bases + a.z.base + z) + (dz < 0) == k;
@@ -75,14 +75,14 @@ DEVICE int found_at(const Axis& a, const int* bases, int own, int bit) {
 // P: 12 bytes an entry written, p read once. nx, ny: of `around`, with its layer.
 ENTRY prolongation(LATTICE, In<double> p, In<int> around, int nx, int ny, Out<int> columns, Out<double> values) {
     OPEN_LATTICE
-    const long long row = item(), rows = static_cast<long long>(a.x.fine) * a.y.fine * a.z.fine;
+    const i64 row = item(), rows = static_cast<i64>(a.x.fine) * a.y.fine * a.z.fine;
     if (row >= rows) return;
     const int line = static_cast<int>(row / a.x.fine), x = static_cast<int>(row % a.x.fine);
     const int y = line % a.y.fine, z = line / a.y.fine;
     const Box in = ghosted(a);
     const Box numbers = {nx, ny, 0};
     const double* const own = p + in.at(x + GHOST, y + GHOST, z + GHOST);
-    long long out = row;
+    i64 out = row;
     for (int w = 0; w <= a.z.reach; ++w)
         for (int v = 0; v <= a.y.reach; ++v)
             for (int u = 0; u <= a.x.reach; ++u, out += rows) {
@@ -94,8 +94,8 @@ ENTRY prolongation(LATTICE, In<double> p, In<int> around, int nx, int ny, Out<in
 }
 
 // The numbers of a box's points, x fastest, with a layer of -1 around: 4 bytes an item written.
-ENTRY numbers(int nx, int ny, int nz, long long count, Out<int> out) {
-    const long long i = item();
+ENTRY numbers(int nx, int ny, int nz, i64 count, Out<int> out) {
+    const i64 i = item();
     if (i >= count) return;
     const int line = static_cast<int>(i / (nx + 2)), x = static_cast<int>(i % (nx + 2)) - 1;
     const int y = line % (ny + 2) - 1, z = line / (ny + 2) - 1;
@@ -110,27 +110,25 @@ ENTRY framed(In<double> values, int nx, int ny, int nz, int width, int lines, Ou
     const int wx = nx + 2 * width, wy = ny + 2 * width, wz = nz + 2 * width;
     const int plane = line / wy, y = line % wy - width, box = plane / wz, z = plane % wz - width;
     const bool own = y >= 0 && y < ny && z >= 0 && z < nz;
-    const double* const from = values + nx * (y + static_cast<long long>(ny) * (z + static_cast<long long>(nz) * box)) - width;
-    double* const to = out + static_cast<long long>(wx) * line;
+    const double* const from = values + nx * (y + static_cast<i64>(ny) * (z + static_cast<i64>(nz) * box)) - width;
+    double* const to = out + static_cast<i64>(wx) * line;
     for (int x = threadIdx.x; x < wx; x += blockDim.x) to[x] = own && x >= width && x < nx + width ? __ldg(from + x) : 0.0;
 }
 
 // out (K, nz, ny, nx) from values (K, mz, my, mx), at the places that `like` has for x, then y, then z.
-ENTRY spread(
-    In<double> values, int mx, int my, int mz, In<int> like, int nx, int ny, int nz, long long count, Out<double> out
-) {
-    const long long i = item();
+ENTRY spread(In<double> values, int mx, int my, int mz, In<int> like, int nx, int ny, int nz, i64 count, Out<double> out) {
+    const i64 i = item();
     if (i >= count) return;
-    const long long line = i / nx, plane = line / ny, box = plane / nz;
+    const i64 line = i / nx, plane = line / ny, box = plane / nz;
     const int x = __ldg(like + i % nx), y = __ldg(like + nx + line % ny), z = __ldg(like + nx + ny + plane % nz);
-    out[i] = __ldg(values + x + static_cast<long long>(mx) * (y + static_cast<long long>(my) * (z + mz * box)));
+    out[i] = __ldg(values + x + static_cast<i64>(mx) * (y + static_cast<i64>(my) * (z + mz * box)));
 }
 
 // out (3): see dsolver.kernels.lattice.statistics.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
 // the next point and to the last one along each axis. 48 bytes a row.
-ENTRY jumps(In<double> weights, In<int> pairs, long long rows, double ratio, double* out) {
+ENTRY jumps(In<double> weights, In<int> pairs, i64 rows, double ratio, double* out) {
     constexpr int COUNTS = 3;
-    const long long row = item();
+    const i64 row = item();
     int own[COUNTS] = {0, 0, 0};
     for (int axis = 0; axis < 3 && row < rows; ++axis) {
         const double ahead = fabs(__ldg(weights + pairs[2 * axis] * rows + row));

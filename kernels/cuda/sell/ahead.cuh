@@ -32,7 +32,7 @@ DEVICE Ahead request(const Slice& slice, int first, int last, int lane, int take
         constexpr int OF_PIECE = 16 / sizeof(real), PIECES = SLICE / OF_PIECE;   // pieces of 16 bytes, and of a column
         real* const room = staging_room() + taken * SLICE;
         const real* const from = slice.values - lane + first * SLICE;
-        unsigned long long once;
+        u64 once;
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
         ahead.count = min(last - first, STAGED - taken);
         ahead.staged = room + lane;

@@ -11,9 +11,9 @@
 template <bool WITH_DOT, typename Value>
 DEVICE void multiply(
     const Header* headers, const Value* values, const int* columns, const real* diagonal, const real* x, real* y,
-    double* partials, long long size, int slices, int count
+    double* partials, i64 size, int slices, int count
 ) {
-    LISTED_SLICE(long long)
+    LISTED_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums;
@@ -25,34 +25,34 @@ DEVICE void multiply(
         EACH_COLUMN own[w] = x[w * size + p];
         EACH_COLUMN {
             const double part = warp_sum(static_cast<double>(own[w]) * sums.of[w]);
-            if (lane == 0) partials[static_cast<long long>(w) * slices + found.slice] = part;
+            if (lane == 0) partials[static_cast<i64>(w) * slices + found.slice] = part;
         }
     }
 }
 
 // 26 entries (211) + d (8) and for each column x, y (16) bytes a row.
-BATCHED(spmv)(MATRIX, In<real> diagonal, const real* x, real* y, long long size, int count) {
+BATCHED(spmv)(MATRIX, In<real> diagonal, const real* x, real* y, i64 size, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
-BATCHED(spmv_dot)(MATRIX, In<real> diagonal, const real* x, real* y, double* partials, long long size,
+BATCHED(spmv_dot)(MATRIX, In<real> diagonal, const real* x, real* y, double* partials, i64 size,
     int slices, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // Both with values that are stored as float, as in sweeps.cu: 26 entries (107).
-BATCHED(spmv_compact)(COMPACT, In<real> diagonal, const real* x, real* y, long long size, int count) {
+BATCHED(spmv_compact)(COMPACT, In<real> diagonal, const real* x, real* y, i64 size, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
 BATCHED(spmv_dot_compact)(COMPACT, In<real> diagonal, const real* x, real* y, double* partials,
-    long long size, int slices, int count) {
+    i64 size, int slices, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // y = r - A_local x: 26 entries (211) + diagonal (8), and r, x, y (24) for each column.
-BATCHED(residual)(MATRIX, In<real> diagonal, const real* r, const real* x, real* y, long long size, int count) {
-    LISTED_SLICE(long long)
+BATCHED(residual)(MATRIX, In<real> diagonal, const real* r, const real* x, real* y, i64 size, int count) {
+    LISTED_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums;
@@ -65,9 +65,9 @@ BATCHED(residual)(MATRIX, In<real> diagonal, const real* r, const real* x, real*
 template <bool WITH_DOT>
 DEVICE void swept(
     MATRIX, const real* diagonal, const real* d, const real* r, const real* x, real* z, double* partials,
-    long long size, int slices, int count
+    i64 size, int slices, int count
 ) {
-    LISTED_SLICE(long long)
+    LISTED_SLICE(i64)
     const real own = __ldcs(diagonal + p), divisor = __ldcs(d + p);
     wait_for_last_launch();
     Sums sums;
@@ -80,27 +80,25 @@ DEVICE void swept(
         z[w * size + p] = result;
         if constexpr (WITH_DOT) {
             const double part = warp_sum(static_cast<double>(right[w]) * result);
-            if (lane == 0) partials[static_cast<long long>(w) * slices + found.slice] = part;
+            if (lane == 0) partials[static_cast<i64>(w) * slices + found.slice] = part;
         }
     }
 }
 
-BATCHED(jacobi_sweep)(
-    MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, long long size, int count
-) {
+BATCHED(jacobi_sweep)(MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, i64 size, int count) {
     swept<false>(headers, values, columns, diagonal, d, r, x, z, nullptr, size, 0, count);
 }
 
 BATCHED(jacobi_sweep_dot)(
-    MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, double* partials, long long size,
+    MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, double* partials, i64 size,
     int slices, int count
 ) {
     swept<true>(headers, values, columns, diagonal, d, r, x, z, partials, size, slices, count);
 }
 
 // x = (r - L x)/d: 13 entries (106) + d (8), and r, x (16) for each column.
-BATCHED(forward_from_zero)(MATRIX, In<real> diagonal, const real* r, real* x, long long size, RANGE) {
-    OWN_SLICE(long long)
+BATCHED(forward_from_zero)(MATRIX, In<real> diagonal, const real* r, real* x, i64 size, RANGE) {
+    OWN_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -111,8 +109,8 @@ BATCHED(forward_from_zero)(MATRIX, In<real> diagonal, const real* r, real* x, lo
 }
 
 // x = (w - U x)/d, too.
-BATCHED(backward_solve)(MATRIX, In<real> diagonal, const real* right, real* x, long long size, RANGE) {
-    OWN_SLICE(long long)
+BATCHED(backward_solve)(MATRIX, In<real> diagonal, const real* right, real* x, i64 size, RANGE) {
+    OWN_SLICE(i64)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -123,8 +121,8 @@ BATCHED(backward_solve)(MATRIX, In<real> diagonal, const real* right, real* x, l
 }
 
 // y = -(U x): 13 entries (106), and x, y (16) for each column.
-BATCHED(upper_residual)(MATRIX, const real* x, real* y, long long size, int count) {
-    LISTED_SLICE(long long)
+BATCHED(upper_residual)(MATRIX, const real* x, real* y, i64 size, int count) {
+    LISTED_SLICE(i64)
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, slice.upper, slice.width, x, size, lane);
@@ -132,8 +130,8 @@ BATCHED(upper_residual)(MATRIX, const real* x, real* y, long long size, int coun
 }
 
 // w = r - L x: 13 entries (106), and r, x, w (24) for each column.
-BATCHED(lower_residual)(MATRIX, const real* r, const real* x, real* out, long long size, int count) {
-    LISTED_SLICE(long long)
+BATCHED(lower_residual)(MATRIX, const real* r, const real* x, real* out, i64 size, int count) {
+    LISTED_SLICE(i64)
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, 0, slice.upper, x, size, lane);
@@ -144,7 +142,7 @@ BATCHED(lower_residual)(MATRIX, const real* r, const real* x, real* out, long lo
 
 // y[target] = A x, or += A x, with a rectangular A; x and y have `from` and `to` items a column.
 template <bool ADD>
-DEVICE void rectangular(MATRIX, const int* target, const real* x, real* y, long long from, long long to, int count) {
+DEVICE void rectangular(MATRIX, const int* target, const real* x, real* y, i64 from, i64 to, int count) {
     next_may_start();
     const int s = warp_number();
     if (s >= count) return;
@@ -163,22 +161,19 @@ DEVICE void rectangular(MATRIX, const int* target, const real* x, real* y, long 
     EACH_COLUMN y[w * to + q] = sums.of[w];
 }
 
-BATCHED(product)(MATRIX, In<int> target, const real* x, real* y, long long from, long long to, int count) {
+BATCHED(product)(MATRIX, In<int> target, const real* x, real* y, i64 from, i64 to, int count) {
     rectangular<false>(headers, values, columns, target, x, y, from, to, count);
 }
 
-BATCHED(product_add)(MATRIX, In<int> target, const real* x, real* y, long long from, long long to, int count) {
+BATCHED(product_add)(MATRIX, In<int> target, const real* x, real* y, i64 from, i64 to, int count) {
     rectangular<true>(headers, values, columns, target, x, y, from, to, count);
 }
 
 // y[target] = x[source] in every column, of a vector or a halo x, whose columns and items are so far apart: the indices
 // (8 bytes) once, 16 a column.
-ENTRY move(
-    In<int> source, In<int> target, const real* x, real* y, long long column, long long item, long long to_size,
-    long long size
-) {
+ENTRY move(In<int> source, In<int> target, const real* x, real* y, i64 column, i64 item, i64 to_size, i64 size) {
     next_may_start();
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 i = thread_number();
     const int from = i < size ? __ldg(source + i) : 0, to = i < size ? __ldg(target + i) : 0;
     wait_for_last_launch();
     if (i >= size) return;
@@ -188,12 +183,12 @@ ENTRY move(
 }
 
 // x = values r, both at `position`: one warp a row, as multigrid.cu adds it. rows^2 values, once for all columns.
-ENTRY dense_product(In<int> position, In<real> values, const real* r, real* x, long long size, int rows) {
+ENTRY dense_product(In<int> position, In<real> values, const real* r, real* x, i64 size, int rows) {
     next_may_start();
     const int row = warp_number();
     if (row >= rows) return;
     const int lane = lane_number();
-    const real* const own = values + static_cast<long long>(row) * rows;
+    const real* const own = values + static_cast<i64>(row) * rows;
     wait_for_last_launch();
     double sums[WIDTH] = {};
     for (int j = lane; j < rows; j += SLICE) {
@@ -216,7 +211,7 @@ DEVICE Sums halo_product(const Slice& slice, const real* h, int lane) {
     for (int k = 0; k < slice.width; ++k) {
         const real a = __ldcs(slice.values + k * SLICE);
         const int c = slice.run ? __ldg(slice.columns + k) + lane : __ldcs(slice.columns + k * SLICE + lane);
-        const real* at = h + static_cast<long long>(c) * WIDTH;
+        const real* at = h + static_cast<i64>(c) * WIDTH;
         EACH_COLUMN sums.of[w] = fma(a, at[w], sums.of[w]);
     }
     return sums;
@@ -233,13 +228,13 @@ DEVICE Sums halo_product(const Slice& slice, const real* h, int lane) {
     const Sums sums = halo_product(slice, h, lane);
 
 // y += A_halo h.
-ENTRY spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, long long size, int count) {
+ENTRY spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, i64 size, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN y[w * size + p] += sums.of[w]; }
 }
 
 // r -= H h.
-ENTRY subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, long long size, int count) {
+ENTRY subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, i64 size, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN r[w * size + p] -= sums.of[w]; }
 }
@@ -248,7 +243,7 @@ ENTRY subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, long long 
 // a column every `apart` items.
 ENTRY times_halo_dot(
     MATRIX, In<int> boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket, double* dot,
-    long long size, long long rows, long long apart, int count
+    i64 size, i64 rows, i64 apart, int count
 ) {
     OWN_BOUNDARY()
     for (int w = 0; w < WIDTH; ++w) {
@@ -267,7 +262,7 @@ ENTRY times_halo_dot(
 }
 
 // q = A_halo h.
-ENTRY times_halo(MATRIX, In<int> boundary, const real* h, real* q, long long rows, int count) {
+ENTRY times_halo(MATRIX, In<int> boundary, const real* h, real* q, i64 rows, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN q[w * rows + s * SLICE + lane] = sums.of[w]; }
 }

@@ -23,7 +23,7 @@ constexpr int AT_A_TIME = 4;
 struct Sums { real of[WIDTH]; };
 
 template <int COUNT, typename Value>
-DEVICE void add_columns(Sums& sums, const Value* values, const int* c, const real* x, long long size) {
+DEVICE void add_columns(Sums& sums, const Value* values, const int* c, const real* x, i64 size) {
     Value a[COUNT];
     real b[COUNT][WIDTH];
     UNROLLED for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
@@ -37,7 +37,7 @@ DEVICE void add_columns(Sums& sums, const Value* values, const int* c, const rea
 
 // sums + entry columns [first, last) of the slice times x, whose columns have `size` items, in column order.
 template <typename Value>
-DEVICE void add(Sums& sums, const SliceOf<Value>& slice, int first, int last, const real* x, long long size, int lane) {
+DEVICE void add(Sums& sums, const SliceOf<Value>& slice, int first, int last, const real* x, i64 size, int lane) {
     const Value* values = slice.values + first * SLICE;
     int c[AT_A_TIME];
     if (slice.run) {

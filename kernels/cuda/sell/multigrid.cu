@@ -68,9 +68,9 @@ KERNEL(product_add, 10)(MATRIX, In<int> target, In<real> x, Out<real> y, int cou
 }
 
 // y[target] = x[source]: 8 bytes of indices and 16 of values an item.
-ENTRY move(In<int> source, In<int> target, In<real> x, Out<real> y, long long size) {
+ENTRY move(In<int> source, In<int> target, In<real> x, Out<real> y, i64 size) {
     next_may_start();
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 i = thread_number();
     const int from = i < size ? __ldg(source + i) : 0, to = i < size ? __ldg(target + i) : 0;
     wait_for_last_launch();
     if (i < size) y[to] = __ldg(x + from);
@@ -82,7 +82,7 @@ ENTRY dense_product(In<int> position, In<real> values, In<real> r, Out<real> x, 
     const int row = warp_number();
     if (row >= rows) return;
     const int lane = lane_number();
-    const real* const own = values + static_cast<long long>(row) * rows;
+    const real* const own = values + static_cast<i64>(row) * rows;
     wait_for_last_launch();
     constexpr int FLIGHT = 8;   // items that a lane requests at a time: two latencies of memory for 256 columns
     double sum = 0.0;

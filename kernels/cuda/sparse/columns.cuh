@@ -11,7 +11,7 @@
 // The vectors of a finish, x's columns `from` items apart and those of the others `to`; w is of all of them.
 struct Finishes {
     Finish first;
-    long long from, to;
+    i64 from, to;
 
     DEVICE Finish of(int n) const {
         return {first.x + n * from, first.r + n * to, first.w, first.y + n * to, first.kept + n * to};
@@ -19,7 +19,7 @@ struct Finishes {
 
     // Item i of what is multiplied, in each column.
     template <int KIND>
-    DEVICE void load(real (&items)[WIDTH], long long i) const {
+    DEVICE void load(real (&items)[WIDTH], i64 i) const {
         if constexpr (KIND == FIRST) {
             const real weight = first.w[i];
             EACH_COLUMN items[n] = weight * first.r[n * to + i];
@@ -37,13 +37,13 @@ struct ComplexFinishes {
     static constexpr int HALF = WIDTH / 2;
 
     // w r of an item, in double as of complex_step in complex.cu.
-    DEVICE void weighted(double re, double im, long long i, double& out, double& out_im) const {
+    DEVICE void weighted(double re, double im, i64 i, double& out, double& out_im) const {
         const double w = of.first.w[i], other = wi[i];
         out = fma(w, re, -(other * im)), out_im = fma(w, im, other * re);
     }
 
     template <int KIND>
-    DEVICE void load(real (&items)[WIDTH], long long i) const {
+    DEVICE void load(real (&items)[WIDTH], i64 i) const {
         if constexpr (KIND == FIRST) {
             for (int n = 0; n < HALF; ++n) {
                 double re, im;
@@ -57,7 +57,7 @@ struct ComplexFinishes {
 
     // Writes a row of the sums B x and C x in each column, of A = B + i C. Those of C are added last, as by a pass of its own.
     template <int KIND>
-    DEVICE void write(long long row, const real (&sums)[2][WIDTH]) const {
+    DEVICE void write(i64 row, const real (&sums)[2][WIDTH]) const {
         for (int n = 0; n < HALF; ++n) {
             const Finish one = of.of(n), other = of.of(n + HALF);
             real re = sums[0][n], im = sums[0][n + HALF];
@@ -82,5 +82,5 @@ struct ComplexFinishes {
     }
 };
 
-#define COLUMNS FINISH, long long from, long long to
+#define COLUMNS FINISH, i64 from, i64 to
 #define ALL_COLUMNS Finishes{FINISHED, from, to}

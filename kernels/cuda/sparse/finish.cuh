@@ -10,8 +10,8 @@ struct Weighted {
     const real* r;
     const real* w;
 
-    DEVICE real operator[](long long i) const { return w[i] * r[i]; }
-    DEVICE Weighted operator+(long long i) const { return {r + i, w + i}; }
+    DEVICE real operator[](i64 i) const { return w[i] * r[i]; }
+    DEVICE Weighted operator+(i64 i) const { return {r + i, w + i}; }
 };
 
 // The vectors of a finish; those that it has no use for are null. y may be r of a SUM.
@@ -30,11 +30,11 @@ struct Finish {
 
     // What the row's result is multiplied by in a dot product: x . A x, and r . z after a sweep to z.
     template <int KIND>
-    DEVICE double beside(long long row) const { return KIND == SWEEP ? r[row] : x[row]; }
+    DEVICE double beside(i64 row) const { return KIND == SWEEP ? r[row] : x[row]; }
 
     // Writes the row, and returns it.
     template <int KIND>
-    DEVICE real write(long long row, real sum) const {
+    DEVICE real write(i64 row, real sum) const {
         real result = sum;
         if constexpr (KIND == SUM) result = r[row] + sum;
         if constexpr (KIND == RESIDUAL) result = r[row] - sum;
@@ -45,7 +45,7 @@ struct Finish {
     }
 
     // The same of FIRST, with the row's own items of r and w.
-    DEVICE real write_first(long long row, real sum, real own, real weight) const {
+    DEVICE real write_first(i64 row, real sum, real own, real weight) const {
         kept[row] = weight * own;
         return y[row] = own - sum;
     }

@@ -3,12 +3,11 @@
 #include "device.cuh"
 #include "sparse/table.cuh"
 
-typedef long long i64;
 using real = REAL;
 
 constexpr int LANES = 8;   // that share a row, as in selection.py
 
-DEVICE i64 own_row() { return (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES; }
+DEVICE i64 own_row() { return thread_number() / LANES; }
 
 using number_4 = int;   // of a column, by its bytes
 using number_8 = i64;
@@ -45,7 +44,7 @@ EACH(BYTES, 4, 8) ENTRY select_##BYTES(
 
 // Lengths of some rows.
 ENTRY lengths_of(In<i64> start, In<i64> rows, int count, Out<int> lengths) {
-    const i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x;
+    const i64 i = thread_number();
     if (i < count) lengths[i] = static_cast<int>(start[rows[i] + 1] - start[rows[i]]);
 }
 
@@ -116,7 +115,7 @@ ENTRY border(
     In<i64> start, In<int> columns, In<real> values, i64 entries, int rows, int width, int before, int after,
     Out<i64> out_start, Out<int> out_columns, Out<real> out_values
 ) {
-    const i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x, at = i - before;
+    const i64 i = thread_number(), at = i - before;
     if (i < before + entries + after) {
         const bool inside = at >= 0 && at < entries;
         out_columns[i] = inside ? columns[at] + before : static_cast<int>(at < 0 ? i : at - entries + before + width);
@@ -133,7 +132,7 @@ ENTRY ends_of_pieces(const i64* __restrict__ start, const int* __restrict__ colu
     const i64 n = blockIdx.y, pieces = gridDim.y, last = start[rows * (n + 1) / pieces];
     int high = 0, low = 0;
     const i64 step = gridDim.x * static_cast<i64>(blockDim.x);
-    for (i64 k = start[rows * n / pieces] + blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; k < last; k += step) {
+    for (i64 k = start[rows * n / pieces] + thread_number(); k < last; k += step) {
         high = max(high, columns[k]);
         low = max(low, MOST - columns[k]);
     }

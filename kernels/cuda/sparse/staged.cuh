@@ -15,12 +15,12 @@ struct Staged {
 
     // The entries k .. end - 1 of each lane's row, so many at most, as read(k) has them. All lanes of the warp call this.
     template <typename Read>
-    DEVICE void read(long long k, long long end, Read read) const {
+    DEVICE void read(i64 k, i64 end, Read read) const {
         const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
         __syncwarp();   // all have read what is overwritten now
         UNROLLED for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
             const int row = first + lane / AT_ONCE;
-            const long long from = __shfl_sync(0xffffffffu, k, row) + n, last = __shfl_sync(0xffffffffu, end, row);
+            const i64 from = __shfl_sync(ALL_LANES, k, row) + n, last = __shfl_sync(ALL_LANES, end, row);
             if (from < last) at(row, n) = read(from);
         }
         __syncwarp();

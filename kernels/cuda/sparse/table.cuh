@@ -23,7 +23,6 @@
 #pragma once
 
 constexpr int NONE = -1;   // no column
-constexpr int WARP = 32;
 
 // The lanes of a warp that work together.
 template <int G>

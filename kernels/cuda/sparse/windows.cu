@@ -2,9 +2,7 @@
 
 #include "device.cuh"
 
-typedef long long i64;
-
-#define EACH for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count; i += static_cast<i64>(gridDim.x) * blockDim.x)
+#define EACH for (i64 i = thread_number(); i < count; i += static_cast<i64>(gridDim.x) * blockDim.x)
 
 // Numbers of a chunk's points: own ones from `first` on, and ascending ghosts, of which `below` are before them.
 struct Window {
@@ -17,12 +15,8 @@ struct Window {
     __device__ int place(i64 number) const {
         const i64 own = number - first;
         if (own >= 0 && own < rows) return static_cast<int>(own) + below;
-        int low = 0, high = count;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (ghosts[middle] < number) low = middle + 1; else high = middle;
-        }
-        return low < below ? low : low + rows;
+        const int ghost = search(0, count, [&](int middle) { return ghosts[middle] < number; });
+        return ghost < below ? ghost : ghost + rows;
     }
 };
 
@@ -43,7 +37,7 @@ struct Window {
         EACH { \
             const i64 number = numbers[i]; \
             if (number >= first && number < last) continue; \
-            const i64 at = atomicAdd(reinterpret_cast<unsigned long long*>(found), 1ULL); \
+            const i64 at = atomicAdd(reinterpret_cast<u64*>(found), 1ULL); \
             if (at < room) out[at] = named ? number : i; \
         } \
     } \
@@ -72,7 +66,7 @@ ENTRY mark_first(In<i64> numbers, i64 count, i64 first, i64 last, Out<int> out, 
         const i64 number = numbers[i];
         const bool marked = (number < first || number >= last) && (i == 0 || number != numbers[i - 1]);
         out[i] = marked;
-        if (marked && number < first) atomicAdd(reinterpret_cast<unsigned long long*>(below), 1ULL);
+        if (marked && number < first) atomicAdd(reinterpret_cast<u64*>(below), 1ULL);
     }
 }
 

@@ -7,7 +7,7 @@ DEVICE unsigned shared_address(const void* where) { return static_cast<unsigned>
 // A barrier's phase is over when `arrivals` threads have arrived and the bytes that they announced are there. Phases have
 // parities 0, 1, 0, ...; waiting for parity 1 of a new barrier does not wait.
 struct Barrier {
-    unsigned long long state;
+    u64 state;
 
     DEVICE void begin(int arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state)), "r"(arrivals) : "memory");

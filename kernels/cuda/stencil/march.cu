@@ -145,7 +145,7 @@ template <int R> struct Points {
 
     DEVICE void store(real* y, int k, const Values<WIDE>* out, const Values<WIDE>* own, double& dot) const {
         if (!holds) return;
-        real* const place = y + (static_cast<long long>(k) * a.ny + j) * a.nx + i;
+        real* const place = y + (static_cast<i64>(k) * a.ny + j) * a.nx + i;
         UNROLLED for (int l = 0; l < R; ++l) {
             if (j + l >= a.ny) continue;
             *reinterpret_cast<Values<WIDE>*>(place + l * a.nx) = out[l];

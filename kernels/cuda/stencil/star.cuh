@@ -35,7 +35,7 @@ struct Vector {
     int lo[3], n[3];       // the chunk's first point and its points along x, y, z: `Around` in kernels/lattice/star.py
     int grid[3], wraps;    // all points
     int first[27];         // where the neighbors' values begin in the halo vector, by direction, x fastest
-    long long apart;       // how far items of the halo vector are apart
+    i64 apart;       // how far items of the halo vector are apart
     const real* values;
     const real* halo;
 };
@@ -55,7 +55,7 @@ DEVICE real value_at(const Vector& v, int i, int j, int k) {
         extent[axis] = side == 0 ? LOW : side == 1 ? points : HIGH;
         at[axis] += side == 0 ? LOW : side == 1 ? 0 : -points;
     }
-    const long long place = (static_cast<long long>(at[2]) * extent[1] + at[1]) * extent[0] + at[0];
+    const i64 place = (static_cast<i64>(at[2]) * extent[1] + at[1]) * extent[0] + at[0];
     return direction == 13 ? v.values[place] : v.halo[v.apart * (v.first[direction] + place)];
 }
 
@@ -82,7 +82,7 @@ template <bool BESIDE> struct Part {
 
     // A point of the chunk.
     DEVICE const real* own(int i, int j, int k) const {
-        return v.values + (static_cast<long long>(k - first(2)) * size(1) + j - first(1)) * size(0) + i - first(0);
+        return v.values + (static_cast<i64>(k - first(2)) * size(1) + j - first(1)) * size(0) + i - first(0);
     }
 };
 

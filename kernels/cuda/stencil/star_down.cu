@@ -86,7 +86,7 @@ DEVICE void down(
                 const real above = restricted(tile, c, table, plain, done, 1);
                 if (done > first) {
                     const real below = plain ? above : restricted(tile, c, table, plain, done, 0);
-                    const long long line = static_cast<long long>(K - 1 - K0) * (J1 - J0) + J - J0;
+                    const i64 line = static_cast<i64>(K - 1 - K0) * (J1 - J0) + J - J0;
                     rc[__ldg(position + line * (I1 - I0) + I - I0)] = open + below;
                 }
                 open = above;

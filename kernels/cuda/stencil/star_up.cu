@@ -9,7 +9,7 @@ DEVICE real interpolated(const Stencil& a, const Corners& c, const real* table, 
     const auto value = [&](int I, int J, int K) {
         const int x = inside(I - c.lo[0], c.n[0], c.closed & 1), y = inside(J - c.lo[1], c.n[1], c.closed & 2);
         const int z = inside(K - c.lo[2], c.n[2], c.closed & 4);
-        return x < 0 || y < 0 || z < 0 ? real(0) : __ldg(xc + (static_cast<long long>(z) * c.n[1] + y) * c.n[0] + x);
+        return x < 0 || y < 0 || z < 0 ? real(0) : __ldg(xc + (static_cast<i64>(z) * c.n[1] + y) * c.n[0] + x);
     };
     const int I = i >> 1, J = j >> 1, K = k >> 1;   // of an even point, the upper corner
     if (i & j & k & 1) return value(I, J, K);
@@ -76,7 +76,7 @@ DEVICE void up(
                 if (i + which < a.nx)
                     solved = (red[l][1] - tile.around(l, k, which, 1)) * inverse_at(a, i + which, tile.j0 + l, k);
                 const int line = tile.j0 + l - r.first(1);
-                real* to = x + (static_cast<long long>(k - r.first(2)) * r.size(1) + line) * r.size(0) + i - r.first(0);
+                real* to = x + (static_cast<i64>(k - r.first(2)) * r.size(1) + line) * r.size(0) + i - r.first(0);
                 const Values<2> both = {which ? black : solved, which ? solved : black};
                 if (r.size(0) % 2 == 0) {
                     *reinterpret_cast<Values<2>*>(to) = both;

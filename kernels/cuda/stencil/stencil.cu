@@ -57,7 +57,7 @@ template <int W, int R> struct Tile {
     // Starts to copy plane k into a slot. Every call counts as one group of copies, even if it copies nothing.
     DEVICE void fetch(const real* x, int k, int slot) const {
         k = inside(k, a.nz, a.wraps & 4);
-        const real* plane = x + static_cast<long long>(k < 0 ? 0 : k) * (a.ny * a.nx);
+        const real* plane = x + static_cast<i64>(k < 0 ? 0 : k) * (a.ny * a.nx);
         Values<W>* const lines = ring + slot * VECTORS;
         UNROLLED for (int c = 0; c < COPIES; ++c) {
             const int to = thread / BX + c * BY;
@@ -85,7 +85,7 @@ template <int W, int R> struct Tile {
 
     DEVICE bool holds(int l) const { return i < a.nx && j + l < a.ny; }
 
-    DEVICE long long place(int l, int k) const { return (static_cast<long long>(k) * a.ny + j + l) * a.nx + i; }
+    DEVICE i64 place(int l, int k) const { return (static_cast<i64>(k) * a.ny + j + l) * a.nx + i; }
 };
 
 // The sum of a value over the block, for its first thread: a fixed tree.
@@ -158,7 +158,7 @@ DEVICE void color(const Stencil& a, const Part& part, real scale, int solve, con
     const int j = 2 * (blockIdx.y * blockDim.y + threadIdx.y) + (parity >> 1 & 1);
     const int k = 2 * (blockIdx.z / part.count) + (parity >> 2);
     if (i >= a.nx || j >= a.ny || k >= a.nz) return;
-    const long long here = (static_cast<long long>(k) * a.ny + j) * a.nx + i;
+    const i64 here = (static_cast<i64>(k) * a.ny + j) * a.nx + i;
     real sum = scale == real(0) ? real(0) : scale * r[here];
     UNROLLED for (int q = 0; q < 27; ++q) {
         const int dx = q % 3 - 1, dy = q / 3 % 3 - 1, dz = q / 9 - 1;
@@ -166,7 +166,7 @@ DEVICE void color(const Stencil& a, const Part& part, real scale, int solve, con
         const int x0 = inside(i + dx, a.nx, a.wraps & 1), y0 = inside(j + dy, a.ny, a.wraps & 2);
         const int z0 = inside(k + dz, a.nz, a.wraps & 4);
         if (x0 >= 0 && y0 >= 0 && z0 >= 0)
-            sum = fma(-a.weights[q], x[(static_cast<long long>(z0) * a.ny + y0) * a.nx + x0], sum);
+            sum = fma(-a.weights[q], x[(static_cast<i64>(z0) * a.ny + y0) * a.nx + x0], sum);
     }
     out[here] = solve ? sum * inverse_at(a, i, j, k) : sum;
 }

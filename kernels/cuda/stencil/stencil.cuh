@@ -1,8 +1,6 @@
 // Constant stencils of a box of points, x fastest: what a thread knows of its place and how it reads planes.
 #pragma once
 
-
-
 constexpr int CENTER = 13;   // of 27 weights in lattice order
 
 // A `dsolver.kernels.formats.stencil.constant.ConstantStencil` as an argument: in the constant bank, from where an FMA takes a weight at no cost.

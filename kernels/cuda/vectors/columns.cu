@@ -39,7 +39,7 @@ DEVICE void multiply(double (&c)[2], double a, double b) {
 // first `weighted` columns count times their weights, of which there may be none. Each warp takes every so many-th step.
 // partials: a sum of each block, (blocks, rows, columns).
 ENTRY __launch_bounds__(32 * WARPS, 3) block_products(
-    In<real> s, In<real> t, In<real> weights, int weighted, int rows, int columns, long long items, Out<double> partials
+    In<real> s, In<real> t, In<real> weights, int weighted, int rows, int columns, i64 items, Out<double> partials
 ) {
     __shared__ double of_warp[WARPS][ACROSS][64];
     next_may_start();
@@ -47,12 +47,12 @@ ENTRY __launch_bounds__(32 * WARPS, 3) block_products(
     const int lane = lane_number(), warp = threadIdx.x / SLICE;
     const int first_row = 8 * DOWN * blockIdx.y, first_column = 8 * ACROSS * blockIdx.z;
     const int down = (min(8 * DOWN, rows - first_row) + 7) / 8, across = (min(8 * ACROSS, columns - first_column) + 7) / 8;
-    const long long stride = static_cast<long long>(gridDim.x) * WARPS * STEP;
+    const i64 stride = static_cast<i64>(gridDim.x) * WARPS * STEP;
     double sums[DOWN][ACROSS][2] = {};
-    for (long long first = (static_cast<long long>(blockIdx.x) * WARPS + warp) * STEP; first < items; first += stride) {
+    for (i64 first = (static_cast<i64>(blockIdx.x) * WARPS + warp) * STEP; first < items; first += stride) {
         double2 of_s[2][DOWN], of_t[2][ACROSS], weight[2] = {{1.0, 1.0}, {1.0, 1.0}};
         UNROLLED for (int half = 0; half < 2; ++half) {
-            const long long item = first + 8 * half + 2 * (lane % 4);
+            const i64 item = first + 8 * half + 2 * (lane % 4);
             UNROLLED for (int u = 0; u < DOWN; ++u)
                 if (u < down) of_s[half][u] = pair_at(s + min(first_row + 8 * u + lane / 4, rows - 1) * items + item);
             UNROLLED for (int v = 0; v < ACROSS; ++v)
@@ -73,7 +73,7 @@ ENTRY __launch_bounds__(32 * WARPS, 3) block_products(
                     }
             }
     }
-    double* out = partials + static_cast<long long>(blockIdx.x) * rows * columns;
+    double* out = partials + static_cast<i64>(blockIdx.x) * rows * columns;
     UNROLLED for (int u = 0; u < DOWN; ++u) {
         if (u >= down) continue;  // of all threads
         __syncthreads();
@@ -87,7 +87,7 @@ ENTRY __launch_bounds__(32 * WARPS, 3) block_products(
             if (i >= rows || j >= columns) continue;
             double sum = 0.0;
             UNROLLED for (int each = 0; each < WARPS; ++each) sum += of_warp[each][v][number % 64];
-            out[static_cast<long long>(i) * columns + j] = sum;
+            out[static_cast<i64>(i) * columns + j] = sum;
         }
     }
 }
@@ -100,7 +100,7 @@ ENTRY block_sums(In<double> partials, int blocks, int count, Out<double> out) {
     const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, number = blockIdx.x * 32 + lane;
     double sum = 0.0;
     if (number < count)
-        for (int b = slice; b < blocks; b += SLICES) sum += __ldcg(partials + static_cast<long long>(b) * count + number);
+        for (int b = slice; b < blocks; b += SLICES) sum += __ldcg(partials + static_cast<i64>(b) * count + number);
     sums[slice][lane] = sum;
     __syncthreads();
     if (slice > 0 || number >= count) return;
@@ -111,19 +111,17 @@ ENTRY block_sums(In<double> partials, int blocks, int count, Out<double> out) {
 // t = keep t + s C on tiles of `tile` items: 8 (used + columns) bytes an item. table: the columns of s that C has rows for,
 // an even number of places, and these rows, of a multiple of OUTPUTS columns. A tile is in shared memory before any of t is
 // written, so t may be columns of s.
-ENTRY combine(
-    double keep, const real* s, In<double> table, int count, real* t, int columns, long long items, int tile
-) {
+ENTRY combine(double keep, const real* s, In<double> table, int count, real* t, int columns, i64 items, int tile) {
     extern __shared__ double from_s[];
     next_may_start();
     wait_for_last_launch();
     const int lanes = tile / ITEMS, lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
     const int width = (columns + OUTPUTS - 1) / OUTPUTS * OUTPUTS;
     const double* c = table + (count + count % 2);
-    for (long long first = static_cast<long long>(blockIdx.x) * tile; first < items; first += static_cast<long long>(gridDim.x) * tile) {
+    for (i64 first = static_cast<i64>(blockIdx.x) * tile; first < items; first += static_cast<i64>(gridDim.x) * tile) {
         __syncthreads();
         for (int k = group; k < count; k += groups) {
-            const real* column = s + static_cast<long long>(__ldg(table + k)) * items + first;
+            const real* column = s + static_cast<i64>(__ldg(table + k)) * items + first;
             UNROLLED for (int m = 0; m < ITEMS; ++m) {
                 const int i = lane + m * lanes;
                 from_s[k * tile + i] = first + i < items ? static_cast<double>(column[i]) : 0.0;
@@ -159,15 +157,15 @@ ENTRY combine(
 // partials: squares of r, of sizes times x, of x and of b, a sum of each block: (blocks, 4, columns).
 ENTRY __launch_bounds__(THREADS) residuals(
     In<double> values, In<real> x, In<real> weights, In<real> other, In<real> sizes, Out<real> r, int columns,
-    long long items, Out<double> partials
+    i64 items, Out<double> partials
 ) {
     __shared__ double of_warp[THREADS / SLICE][4 * TOGETHER];
     next_may_start();
     wait_for_last_launch();
     const int first = blockIdx.y * TOGETHER, count = min(TOGETHER, columns - first);
     double sums[4][TOGETHER] = {};
-    const long long stride = 2ll * gridDim.x * THREADS;
-    for (long long i = 2ll * (blockIdx.x * THREADS + threadIdx.x); i < items; i += stride) {
+    const i64 stride = 2ll * gridDim.x * THREADS;
+    for (i64 i = 2ll * (blockIdx.x * THREADS + threadIdx.x); i < items; i += stride) {
         const double2 size = pair_at(sizes + i), weight = weights ? pair_at(weights + i) : double2{1.0, 1.0};
         double2 of_x[TOGETHER], of_b[TOGETHER], of_r[TOGETHER];
         UNROLLED for (int u = 0; u < TOGETHER; ++u) {
@@ -199,14 +197,14 @@ ENTRY __launch_bounds__(THREADS) residuals(
     if (kind >= 4 || column >= columns) return;
     double sum = 0.0;
     for (int warp = 0; warp < THREADS / SLICE; ++warp) sum += of_warp[warp][threadIdx.x];
-    partials[(static_cast<long long>(blockIdx.x) * 4 + kind) * columns + column] = sum;
+    partials[(static_cast<i64>(blockIdx.x) * 4 + kind) * columns + column] = sum;
 }
 
 // t = d s for each column: 16 bytes an item of a column, and 8 an item.
-ENTRY times(In<real> d, In<real> s, Out<real> t, int columns, long long items) {
+ENTRY times(In<real> d, In<real> s, Out<real> t, int columns, i64 items) {
     next_may_start();
     wait_for_last_launch();
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 i = thread_number();
     if (i >= items) return;
     const real factor = __ldg(d + i);
     for (int j = 0; j < columns; ++j) t[j * items + i] = factor * __ldg(s + j * items + i);

@@ -5,14 +5,14 @@
 // Both parts of a product of complex vectors, as dot_plus adds them: 32 bytes. And the same of a double vector and a real one.
 #define COMPLEX_DOT(NAME, OF_X) \
     ENTRY NAME( \
-        In<OF_X> x, In<OF_X> xi, double sign, In<real> y, In<real> yi, long long size, double* partials, unsigned* ticket, \
+        In<OF_X> x, In<OF_X> xi, double sign, In<real> y, In<real> yi, i64 size, double* partials, unsigned* ticket, \
         double* out, double* out_im \
     ) { \
         FOLLOW_LAST() \
         double sum = 0.0, sum_im = 0.0; \
         for_items( \
-            size, [=](long long i) { return Four{__ldg(x + i), __ldg(xi + i), __ldg(y + i), __ldg(yi + i)}; }, \
-            [&](long long, Four t) { \
+            size, [=](i64 i) { return Four{__ldg(x + i), __ldg(xi + i), __ldg(y + i), __ldg(yi + i)}; }, \
+            [&](i64, Four t) { \
                 sum = fma(sign * t.ap, t.r, fma(t.p, t.x, sum)); \
                 sum_im = fma(-sign * t.ap, t.x, fma(t.p, t.r, sum_im)); \
             }); \
@@ -30,14 +30,14 @@ COMPLEX_DOT(complex_dot_narrowed, double)
 #define COMPLEX_AXPBY(NAME, OF_Y) \
     ENTRY NAME( \
         double sign, const double* a, const double* ai, const real* x, const real* xi, const double* b, const double* bi, \
-        OF_Y* y, OF_Y* yi, long long size \
+        OF_Y* y, OF_Y* yi, i64 size \
     ) { \
         FOLLOW_LAST() \
         const double p = sign * *a, pi = sign * *ai, q = *b, qi = *bi; \
         if (!isfinite(p) || !isfinite(pi) || !isfinite(q) || !isfinite(qi)) return; \
         for_items( \
-            size, [=](long long i) { return Four{x[i], xi[i], y[i], yi[i]}; }, \
-            [=](long long i, Four t) { \
+            size, [=](i64 i) { return Four{x[i], xi[i], y[i], yi[i]}; }, \
+            [=](i64 i, Four t) { \
                 y[i] = fma(p, t.p, -(pi * t.ap)) + fma(q, t.x, -(qi * t.r)); \
                 yi[i] = fma(p, t.ap, pi * t.p) + fma(q, t.r, qi * t.x); \
             }); \
@@ -51,7 +51,7 @@ struct Eight {
 };
 ENTRY complex_update_x_r(
     const double* a, const double* ai, In<real> p, In<real> pi, In<real> ap, In<real> api, Out<real> x, Out<real> xi,
-    Out<real> r, Out<real> ri, double* out, long long size, double* partials, unsigned* ticket
+    Out<real> r, Out<real> ri, double* out, i64 size, double* partials, unsigned* ticket
 ) {
     FOLLOW_LAST()
     const double b = *a, bi = *ai;
@@ -59,8 +59,8 @@ ENTRY complex_update_x_r(
     if (isfinite(b) && isfinite(bi)) {
         for_items(
             size,
-            [=](long long i) { return Eight{Four{p[i], pi[i], ap[i], api[i]}, Four{x[i], xi[i], r[i], ri[i]}}; },
-            [&](long long i, Eight t) {
+            [=](i64 i) { return Eight{Four{p[i], pi[i], ap[i], api[i]}, Four{x[i], xi[i], r[i], ri[i]}}; },
+            [&](i64 i, Eight t) {
                 const real re = fma(-b, t.update.x, bi * t.update.r) + t.from.x;
                 const real im = fma(-b, t.update.r, -(bi * t.update.x)) + t.from.r;
                 x[i] = fma(b, t.update.p, -(bi * t.update.ap)) + t.from.p;
@@ -71,20 +71,18 @@ ENTRY complex_update_x_r(
             });
     } else {
         for_items(
-            size, [=](long long i) { return Two{r[i], ri[i]}; },
-            [&](long long, Two t) { sum = fma(t.y, t.y, fma(t.x, t.x, sum)); });
+            size, [=](i64 i) { return Two{r[i], ri[i]}; },
+            [&](i64, Two t) { sum = fma(t.y, t.y, fma(t.x, t.x, sum)); });
     }
     grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
 // x + i xi = keep (x + i xi) + (w + i wi) (r + i ri): 48 bytes, and 16 more with keep.
-ENTRY complex_step(
-    int keep, In<real> w, In<real> wi, In<real> r, In<real> ri, Out<real> x, Out<real> xi, long long size
-) {
+ENTRY complex_step(int keep, In<real> w, In<real> wi, In<real> r, In<real> ri, Out<real> x, Out<real> xi, i64 size) {
     FOLLOW_LAST()
     for_items(
-        size, [=](long long i) { return Four{__ldg(w + i), __ldg(wi + i), __ldg(r + i), __ldg(ri + i)}; },
-        [=](long long i, Four t) {
+        size, [=](i64 i) { return Four{__ldg(w + i), __ldg(wi + i), __ldg(r + i), __ldg(ri + i)}; },
+        [=](i64 i, Four t) {
             const double re = fma(t.p, t.x, -(t.ap * t.r)), im = fma(t.p, t.r, t.ap * t.x);
             x[i] = keep ? x[i] + re : re;
             xi[i] = keep ? xi[i] + im : im;

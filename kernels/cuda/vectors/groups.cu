@@ -7,8 +7,8 @@ constexpr int STEPS = 3, SPAN = FAN_IN * FAN_IN * FAN_IN, LANES = FAN_IN * FAN_I
 
 // Sums that earlier launches have left, of SPAN items each: those of group g begin at first_of(g). There is room between groups
 // for what is left of the last sum of each, so no list of begins is made: ceil(n / SPAN) <= floor((b + n) / SPAN) - floor(b / SPAN) + 1.
-DEVICE long long first_of(const long long* starts, int group, int launches) {
-    long long first = starts[group];
+DEVICE i64 first_of(const i64* starts, int group, int launches) {
+    i64 first = starts[group];
     for (int n = 0; n < launches; ++n) first = first / SPAN + group;
     return first;
 }
@@ -24,7 +24,7 @@ DEVICE double ordered_sum(int count, Number number) {
 // Up to SPAN items of a group are added by a block of LANES threads, in `steps` steps of the tree. Items are those of x at their places
 // times their weights, or what `before` launches have left of them. last: whether each group is one sum then, at its number.
 ENTRY __launch_bounds__(LANES) sum_groups(
-    In<real> values, In<int> places, In<double> weights, In<long long> starts, int items, int groups, int before,
+    In<real> values, In<int> places, In<double> weights, In<i64> starts, int items, int groups, int before,
     int steps, int last, Out<double> out
 ) {
     __shared__ double sums[STEPS][LANES];
@@ -42,12 +42,12 @@ ENTRY __launch_bounds__(LANES) sum_groups(
         group = low;
         part = blockIdx.x - static_cast<int>(first_of(starts, group, before + 1));
     }
-    long long count = (group + 1 < groups ? starts[group + 1] : items) - starts[group];
+    i64 count = (group + 1 < groups ? starts[group + 1] : items) - starts[group];
     for (int n = 0; n < before; ++n) count = (count + SPAN - 1) / SPAN;
-    count -= static_cast<long long>(part) * SPAN;
+    count -= static_cast<i64>(part) * SPAN;
     if (count <= 0) return;   // room between two groups
-    const long long first = first_of(starts, group, before) + static_cast<long long>(part) * SPAN;
-    const auto item = [&](long long i) {
+    const i64 first = first_of(starts, group, before) + static_cast<i64>(part) * SPAN;
+    const auto item = [&](i64 i) {
         const double value = values[places ? places[i] : i];
         return weights ? __dmul_rn(value, weights[i]) : value;
     };

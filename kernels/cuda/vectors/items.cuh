@@ -29,9 +29,9 @@ __device__ double block_sum(double value) {
 
 // Calls use(i) for the items of this thread, UNROLL of them at a time.
 template <typename Load, typename Use>
-DEVICE void for_items(long long size, Load load, Use use) {
-    const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
-    long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+DEVICE void for_items(i64 size, Load load, Use use) {
+    const i64 stride = static_cast<i64>(gridDim.x) * blockDim.x;
+    i64 i = thread_number();
     for (; i + (UNROLL - 1) * stride < size; i += UNROLL * stride) {
         decltype(load(i)) loaded[UNROLL];
         UNROLLED for (int u = 0; u < UNROLL; ++u) loaded[u] = load(i + u * stride);

@@ -17,6 +17,8 @@ BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 HOST = """
 #define __global__
+#define __device__
+#define __forceinline__ inline
 #define __restrict__
 struct Index { int x, y, z; };
 static Index threadIdx, blockIdx, blockDim;

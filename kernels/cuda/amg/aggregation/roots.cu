@@ -8,12 +8,9 @@ constexpr int THREADS = 256;
 constexpr int BITS = 52;                               // of a word
 constexpr double OUT = 0.0, ROOT = 9007199254740992.0; // of a node that is decided, 2^53
 constexpr double PART = 0.5, NEIGHBORS = 2.0;
-constexpr unsigned ALL = 0xffffffffu;
-
-using u64 = unsigned long long;
 
 // A permutation of the numbers below 2^52, from 1 on.
-DEVICE double word(long long origin, u64 salt) {
+DEVICE double word(i64 origin, u64 salt) {
     constexpr u64 low = (1ull << BITS) - 1, factors[3] = {0x9E3779B97F4A7ull, 0xBF58476D1CE4Full, 0x4D049BB133113ull};
     u64 z = (static_cast<u64>(origin) ^ salt) & low;
     UNROLLED for (int k = 0; k < 3; ++k) {
@@ -24,9 +21,7 @@ DEVICE double word(long long origin, u64 salt) {
 }
 
 // Words of numbers; where `start` is given, of nodes with entries alone.
-ENTRY __launch_bounds__(THREADS) words(
-    In<long long> origin, In<long long> start, u64 salt, int nodes, Out<double> out
-) {
+ENTRY __launch_bounds__(THREADS) words(In<i64> origin, In<i64> start, u64 salt, int nodes, Out<double> out) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i < nodes) out[i] = start != nullptr && start[i] == start[i + 1] ? OUT : word(origin[i], salt);
 }
@@ -37,17 +32,17 @@ struct Node {
     Group<G> group;
     int i;
     bool there;
-    long long first, end;
+    i64 first, end;
 
-    DEVICE Node(const long long* start, int nodes) {
-        i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
+    DEVICE Node(const i64* start, int nodes) {
+        i = static_cast<int>((static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x) / G);
         there = i < nodes;
         first = there ? start[i] : 0;
         end = there ? start[i + 1] : 0;
     }
 
     DEVICE double most(double value) const {
-        for (int step = G / 2; step > 0; step /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, step, G));
+        for (int step = G / 2; step > 0; step /= 2) value = fmax(value, __shfl_xor_sync(ALL_LANES, value, step, G));
         return value;
     }
 
@@ -56,23 +51,22 @@ struct Node {
         const bool mine = there && open[i];
         double found = mine && group.lane == 0 ? values[below + i] : 0.0;
         if (mine)
-            for (long long k = first + group.lane; k < end; k += G) found = fmax(found, values[columns[k]]);
+            for (i64 k = first + group.lane; k < end; k += G) found = fmax(found, values[columns[k]]);
         return most(found);
     }
 };
 
-#define GRAPH In<long long> start, In<int> columns
+#define GRAPH In<i64> start, In<int> columns
 
 // Words of nodes without an aggregate that have enough such neighbors, and which nodes have none.
 EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) second_##G(
-    GRAPH, int nodes, int below, In<double> found, In<long long> origin, u64 salt, Out<double> own,
-    Out<unsigned char> open
+    GRAPH, int nodes, int below, In<double> found, In<i64> origin, u64 salt, Out<double> own, Out<unsigned char> open
 ) {
     const Node<G> node(start, nodes);
     const bool alone = node.there && found[below + node.i] < 0.0;
     int n = 0;
     if (alone)
-        for (long long k = node.first + node.group.lane; k < node.end; k += G) n += found[columns[k]] < 0.0;
+        for (i64 k = node.first + node.group.lane; k < node.end; k += G) n += found[columns[k]] < 0.0;
     n = node.group.sum(n);
     if (!node.there || node.group.lane != 0) return;
     const double least = fmax(PART * static_cast<double>(node.end - node.first), NEIGHBORS);
@@ -102,19 +96,19 @@ EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) decide_##G(
     const double state = node.there ? own[node.i] : OUT;
     bool undecided = state > OUT && state < ROOT;
     double made = state;
-    if (__any_sync(ALL, undecided)) {
+    if (__any_sync(ALL_LANES, undecided)) {
         const double found = node.largest(columns, near, below, open);
         if (undecided) made = found == state ? ROOT : found == ROOT ? OUT : state;
     }
     undecided = node.there && node.group.lane == 0 && made > OUT && made < ROOT;
-    const unsigned all = __ballot_sync(ALL, undecided);
+    const unsigned all = __ballot_sync(ALL_LANES, undecided);
     if (threadIdx.x % WARP == 0 && all) atomicAdd(left + round, static_cast<u64>(__popc(all)));
     if (node.there && node.group.lane == 0) out[node.i] = made;
 }
 
 // The root that each node is, or has for a neighbor, or had before.
 EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) join_##G(
-    GRAPH, int nodes, int below, In<double> states, In<long long> numbers, In<unsigned char> open, In<double> before,
+    GRAPH, int nodes, int below, In<double> states, In<i64> numbers, In<unsigned char> open, In<double> before,
     Out<double> out
 ) {
     const Node<G> node(start, nodes);
@@ -123,7 +117,7 @@ EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) join_##G(
     const bool root = node.there && states[me] == ROOT, search = node.there && !root && earlier < 0.0 && open[node.i];
     double found = root ? static_cast<double>(numbers == nullptr ? me : numbers[me]) : -1.0;
     if (search) {
-        for (long long k = node.first + node.group.lane; k < node.end; k += G) {
+        for (i64 k = node.first + node.group.lane; k < node.end; k += G) {
             const int j = columns[k];
             if (states[j] == ROOT) found = fmax(found, static_cast<double>(numbers == nullptr ? j : numbers[j]));
         }
@@ -134,14 +128,14 @@ EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) join_##G(
 
 // The leader of each node: its own, or that of the neighbor that it is coupled to most, the first one of several.
 EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) stray_##G(
-    GRAPH, In<double> values, int nodes, int below, In<double> found, Out<long long> out
+    GRAPH, In<double> values, int nodes, int below, In<double> found, Out<i64> out
 ) {
     const Node<G> node(start, nodes);
     const double own = node.there ? found[below + node.i] : 0.0;
     double leader = -1.0, most = 0.0;
-    long long at = node.end;
+    i64 at = node.end;
     if (own < 0.0) {
-        for (long long k = node.first + node.group.lane; k < node.end; k += G) {
+        for (i64 k = node.first + node.group.lane; k < node.end; k += G) {
             const double near = found[columns[k]], value = values[k];
             if (near >= 0.0 && value > most) {
                 leader = near;
@@ -151,24 +145,22 @@ EACH(G, 1, 4, 16) ENTRY __launch_bounds__(THREADS) stray_##G(
         }
     }
     for (int step = G / 2; step > 0; step /= 2) {
-        const double value = __shfl_xor_sync(ALL, most, step, G), other = __shfl_xor_sync(ALL, leader, step, G);
-        const long long place = __shfl_xor_sync(ALL, at, step, G);
+        const double value = __shfl_xor_sync(ALL_LANES, most, step, G), other = __shfl_xor_sync(ALL_LANES, leader, step, G);
+        const i64 place = __shfl_xor_sync(ALL_LANES, at, step, G);
         if (value > most || (value == most && place < at)) {
             most = value;
             leader = other;
             at = place;
         }
     }
-    if (node.there && node.group.lane == 0) out[node.i] = static_cast<long long>(own < 0.0 ? leader : own);
+    if (node.there && node.group.lane == 0) out[node.i] = static_cast<i64>(own < 0.0 ? leader : own);
 }
 
 // Which nodes are roots, as states of which `starts.cu` counts ones; and how many nodes no own root leads.
-ENTRY __launch_bounds__(THREADS) mark_roots(
-    In<long long> led, long long first, int nodes, Out<signed char> root, u64* outside
-) {
+ENTRY __launch_bounds__(THREADS) mark_roots(In<i64> led, i64 first, int nodes, Out<signed char> root, u64* outside) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     const bool there = i < nodes;
     if (there) root[i] = led[i] == first + i;
-    const unsigned all = __ballot_sync(ALL, there && (led[i] < first || led[i] >= first + nodes));
+    const unsigned all = __ballot_sync(ALL_LANES, there && (led[i] < first || led[i] >= first + nodes));
     if (threadIdx.x % WARP == 0 && all) atomicAdd(outside, static_cast<u64>(__popc(all)));
 }

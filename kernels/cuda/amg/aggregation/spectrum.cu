@@ -3,18 +3,14 @@
 #include "device.cuh"
 
 constexpr int THREADS = 256;
-constexpr int WARP = 32;
 constexpr int LANES = 8;   // of a row; the host's loop adds up in their order
 constexpr int BATCH = 4;   // entries of a lane that are requested together
 constexpr int SIZE = 3;    // rows and columns of a block
-constexpr unsigned ALL = 0xffffffffu;
-
-using u64 = unsigned long long;
 
 // Keeps the largest value of all blocks' threads, as bits, which ascend as values from zero on do.
 DEVICE void keep_largest(double value, u64* largest) {
     u64 bits = static_cast<u64>(__double_as_longlong(value));
-    for (int step = WARP / 2; step > 0; step /= 2) bits = max(bits, __shfl_xor_sync(ALL, bits, step));
+    for (int step = WARP / 2; step > 0; step /= 2) bits = max(bits, __shfl_xor_sync(ALL_LANES, bits, step));
     if (threadIdx.x % WARP == 0 && bits) atomicMax(largest, bits);
 }
 
@@ -36,7 +32,7 @@ struct Finish {
         const double one = __dmul_rn(center, __dmul_rn(before, before)), other = __dmul_rn(center, __dmul_rn(y, y));
         if (mine) {
             terms[i] = one;
-            terms[static_cast<long long>(rows) + i] = other;
+            terms[static_cast<i64>(rows) + i] = other;
         }
         keep_largest(mine ? one : 0.0, largest);
         keep_largest(mine ? other : 0.0, largest + 1);
@@ -44,20 +40,20 @@ struct Finish {
 };
 
 DEVICE double added_up(double total) {
-    for (int step = LANES / 2; step > 0; step /= 2) total = __dadd_rn(total, __shfl_xor_sync(ALL, total, step));
+    for (int step = LANES / 2; step > 0; step /= 2) total = __dadd_rn(total, __shfl_xor_sync(ALL_LANES, total, step));
     return total;
 }
 
 // 12 bytes an entry and 8 of its column.
 ENTRY __launch_bounds__(THREADS) multiply(
-    In<long long> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
+    In<i64> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
     Out<double> out, Out<double> terms, u64* largest
 ) {
-    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
+    const int i = static_cast<int>((static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
     const bool there = i < rows, mine = there && threadIdx.x % LANES == 0;
-    const long long end = there ? start[i + 1] : 0;
+    const i64 end = there ? start[i + 1] : 0;
     double total = 0.0;
-    for (long long base = there ? start[i] + threadIdx.x % LANES : 0; base < end; base += BATCH * LANES) {
+    for (i64 base = there ? start[i] + threadIdx.x % LANES : 0; base < end; base += BATCH * LANES) {
         int column[BATCH];
         double value[BATCH];
         UNROLLED for (int q = 0; q < BATCH; ++q) {
@@ -74,14 +70,14 @@ ENTRY __launch_bounds__(THREADS) multiply(
 
 // Rows of full blocks, whose columns are read once each, and x for all rows of a block: 8.4 bytes an entry.
 ENTRY __launch_bounds__(THREADS) multiply_blocks(
-    In<long long> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
+    In<i64> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
     Out<double> out, Out<double> terms, u64* largest
 ) {
     constexpr int TOGETHER = 2;
-    const int node = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
+    const int node = static_cast<int>((static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
     const int lane = threadIdx.x % LANES;
     const bool there = node < rows / SIZE;
-    const long long first = there ? start[node] : 0;
+    const i64 first = there ? start[node] : 0;
     const int length = there ? static_cast<int>(start[node + 1] - first) * SIZE : 0;
     const double* const mine = values + first * (SIZE * SIZE);
     double sum[SIZE] = {};
@@ -92,7 +88,7 @@ ENTRY __launch_bounds__(THREADS) multiply_blocks(
             const int at = o + q * LANES;
             column[q] = at < length ? SIZE * columns[first + at / SIZE] + at % SIZE : -1;
             UNROLLED for (int r = 0; r < SIZE; ++r)
-                value[q][r] = at < length ? mine[static_cast<long long>(r) * length + at] : 0.0;
+                value[q][r] = at < length ? mine[static_cast<i64>(r) * length + at] : 0.0;
         }
         UNROLLED for (int q = 0; q < TOGETHER; ++q) {
             const double of_column = column[q] >= 0 ? x[column[q]] : 0.0;
@@ -109,14 +105,12 @@ ENTRY __launch_bounds__(THREADS) multiply_blocks(
 }
 
 // Sums of the integers next to terms 2^shift, which float64 holds exactly.
-ENTRY __launch_bounds__(THREADS) sum_scaled(
-    In<double> terms, long long rows, int first_shift, int second_shift, u64* sums
-) {
+ENTRY __launch_bounds__(THREADS) sum_scaled(In<double> terms, i64 rows, int first_shift, int second_shift, u64* sums) {
     const double* const mine = terms + (blockIdx.y ? rows : 0);
     const int shift = blockIdx.y ? second_shift : first_shift;
-    long long total = 0;
-    for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < rows; i += gridDim.x * THREADS)
-        total += static_cast<long long>(rint(ldexp(mine[i], shift)));
-    for (int step = WARP / 2; step > 0; step /= 2) total += __shfl_xor_sync(ALL, total, step);
+    i64 total = 0;
+    for (i64 i = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x; i < rows; i += gridDim.x * THREADS)
+        total += static_cast<i64>(rint(ldexp(mine[i], shift)));
+    for (int step = WARP / 2; step > 0; step /= 2) total += __shfl_xor_sync(ALL_LANES, total, step);
     if (threadIdx.x % WARP == 0 && total) atomicAdd(sums + blockIdx.y, static_cast<u64>(total));
 }

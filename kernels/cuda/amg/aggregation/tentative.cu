@@ -6,8 +6,6 @@
 #include "device.cuh"
 
 constexpr int THREADS = 128;   // of a block, at most
-constexpr int WARP = 32;
-constexpr unsigned ALL = 0xffffffffu;
 
 // Rows of an aggregate in shared memory.
 struct Near {
@@ -24,7 +22,7 @@ struct Far {
     int size, vectors;
 
     DEVICE double& at(int row, int column) const {
-        const long long node = order[row / size];
+        const i64 node = order[row / size];
         return q[(node * size + row % size) * vectors + column];
     }
 };
@@ -52,7 +50,7 @@ template <typename Block>
 DEVICE double length_of(const Block& block, int rows, int column, double* scratch) {
     double most = 0.0;
     for (int t = threadIdx.x % WARP; t < rows; t += WARP) most = fmax(most, fabs(block.at(t, column)));
-    for (int step = WARP / 2; step > 0; step /= 2) most = fmax(most, __shfl_xor_sync(ALL, most, step));
+    for (int step = WARP / 2; step > 0; step /= 2) most = fmax(most, __shfl_xor_sync(ALL_LANES, most, step));
     if (!(most > 0.0)) return 0.0;
     const double total = sum(rows, scratch, [&](int t) {
         const double part = __ddiv_rn(block.at(t, column), most);
@@ -84,31 +82,31 @@ DEVICE void orthonormalize(const Block& block, int rows, int vectors, double dep
 
 // room: doubles of a warp's shared memory, of which the first 32 are for terms.
 ENTRY __launch_bounds__(THREADS) make_blocks(
-    In<long long> start, In<int> order, In<double> near, int aggregates, int size, int vectors, int room,
+    In<i64> start, In<int> order, In<double> near, int aggregates, int size, int vectors, int room,
     double dependent, double* q, double* r
 ) {
     extern __shared__ double memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int number = blockIdx.x * (blockDim.x / WARP) + warp;
     if (number >= aggregates) return;
-    double* const scratch = memory + static_cast<long long>(warp) * room;
-    double* const own_r = r + static_cast<long long>(number) * vectors * vectors;
+    double* const scratch = memory + static_cast<i64>(warp) * room;
+    double* const own_r = r + static_cast<i64>(number) * vectors * vectors;
     const int* const nodes = order + start[number];
     const int width = size * vectors, rows = static_cast<int>(start[number + 1] - start[number]) * size;
-    const long long values = static_cast<long long>(rows) * vectors;
+    const i64 values = static_cast<i64>(rows) * vectors;
     if (values <= room - WARP) {
         const Near block{scratch + WARP, rows};
         for (int e = lane; e < values; e += WARP)
-            block.at(e / vectors, e % vectors) = near[static_cast<long long>(nodes[e / width]) * width + e % width];
+            block.at(e / vectors, e % vectors) = near[static_cast<i64>(nodes[e / width]) * width + e % width];
         __syncwarp();
         orthonormalize(block, rows, vectors, dependent, own_r, scratch);
         __syncwarp();
         for (int e = lane; e < values; e += WARP)
-            q[static_cast<long long>(nodes[e / width]) * width + e % width] = block.at(e / vectors, e % vectors);
+            q[static_cast<i64>(nodes[e / width]) * width + e % width] = block.at(e / vectors, e % vectors);
     } else {
         const Far block{q, nodes, size, vectors};
-        for (long long e = lane; e < values; e += WARP) {
-            const long long at = static_cast<long long>(nodes[e / width]) * width + e % width;
+        for (i64 e = lane; e < values; e += WARP) {
+            const i64 at = static_cast<i64>(nodes[e / width]) * width + e % width;
             q[at] = near[at];
         }
         __syncwarp();

@@ -51,7 +51,7 @@ DEVICE int column_of(const Box& box, const Point& p, const Step& step) {
 
 // The weights of BATCH offsets, all requested before the first is used.
 DEVICE void load(
-    const Box& box, const Step* steps, const double* weights, long long rows, int i, int first, double (&weight)[BATCH]
+    const Box& box, const Step* steps, const double* weights, i64 rows, int i, int first, double (&weight)[BATCH]
 ) {
     UNROLLED for (int q = 0; q < BATCH; ++q) {
         const int slot = first + q < box.offsets ? steps[first + q].slot : 0;
@@ -76,7 +76,7 @@ DEVICE int kept_column(const Box& box, const Point& p, const Step& step, double 
 }
 
 // Entries of each row: 8 bytes an offset.
-ENTRY count_entries(const Box box, In<Step> steps, In<double> weights, int rows, Out<long long> lengths) {
+ENTRY count_entries(const Box box, In<Step> steps, In<double> weights, int rows, Out<i64> lengths) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
     const Point p = point_of(box, i);
@@ -93,13 +93,13 @@ ENTRY count_entries(const Box box, In<Step> steps, In<double> weights, int rows,
 // The entries, columns ascending, and of each row (a_ii + sum of |a_ij|) / (2 a_ii). A block's entries are put together in
 // shared memory, so that they are written as they lie: 8 bytes an offset and 12 an entry.
 ENTRY fill_entries(
-    const Box box, In<Step> steps, In<double> weights, int rows, In<long long> start, Out<int> columns,
+    const Box box, In<Step> steps, In<double> weights, int rows, In<i64> start, Out<int> columns,
     Out<double> values, Out<double> share
 ) {
     __shared__ double value_at[CAPACITY];
     __shared__ int column_at[CAPACITY];
     const int first = blockIdx.x * blockDim.x, i = first + threadIdx.x;
-    const long long begin = start[first];
+    const i64 begin = start[first];
     if (i < rows) {
         const Point p = point_of(box, i);
         const int base = static_cast<int>(start[i] - begin);

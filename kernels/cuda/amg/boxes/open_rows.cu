@@ -31,14 +31,14 @@ DEVICE void for_entries(
         const int2 step = steps[q];
         const int column = column_of(open, position, beyond, numbering[place + step.x]);
         if (column < 0) continue;
-        const double weight = weights[step.y * static_cast<long long>(open.rows) + row];
+        const double weight = weights[step.y * static_cast<i64>(open.rows) + row];
         if (q == open.center || weight != 0.0) use(column, weight);
     }
 }
 
 ENTRY count_open(
     const Open open, In<int> numbering, In<int> position, In<int> beyond, In<int> cells, In<int2> steps,
-    In<double> weights, Out<long long> lengths
+    In<double> weights, Out<i64> lengths
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= open.rows) return;
@@ -49,11 +49,11 @@ ENTRY count_open(
 
 ENTRY fill_open(
     const Open open, In<int> numbering, In<int> position, In<int> beyond, In<int> cells, In<int2> steps,
-    In<double> weights, In<long long> start, Out<int> columns, Out<double> values
+    In<double> weights, In<i64> start, Out<int> columns, Out<double> values
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= open.rows) return;
-    long long k = start[row];
+    i64 k = start[row];
     for_entries(open, numbering, position, beyond, cells, steps, weights, row, [&](int column, double weight) {
         columns[k] = column;
         values[k++] = weight;
@@ -61,12 +61,10 @@ ENTRY fill_open(
 }
 
 // Diagonals of a few rows times factors. A thread a row.
-ENTRY raise_diagonals(
-    In<long long> start, In<int> columns, In<int> few, In<double> factors, int count, Out<double> values
-) {
+ENTRY raise_diagonals(In<i64> start, In<int> columns, In<int> few, In<double> factors, int count, Out<double> values) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const int row = few[i];
-    for (long long k = start[row]; k < start[row + 1]; ++k)
+    for (i64 k = start[row]; k < start[row + 1]; ++k)
         if (columns[k] == row) values[k] *= factors[i];
 }

@@ -16,44 +16,44 @@ constexpr signed char COARSE = 1;       // as in pmis.py
 
 // Rows of P before they are compressed: `most` places each, and their lengths.
 struct Wide {
-    long long* lengths;
+    i64* lengths;
     int most;
     int* columns;
     double* values;
 
-    DEVICE int skipped(long long) const { return NONE; }
+    DEVICE int skipped(i64) const { return NONE; }
 
     template <typename Lanes>
-    DEVICE void keep_row(const Lanes& group, long long p, const Room& room, int n, double scale) const {
+    DEVICE void keep_row(const Lanes& group, i64 p, const Room& room, int n, double scale) const {
         const int kept = keep(group, room, n, scale, most, columns + p * most, values + p * most);
         if (group.lane == 0 && p != NO_ROW) lengths[p] = kept;
     }
 
-    DEVICE void keep_alone_row(long long p, int* found, double* weights, int n, double scale) const {
+    DEVICE void keep_alone_row(i64 p, int* found, double* weights, int n, double scale) const {
         lengths[p] = keep_alone(found, weights, n, scale, most, columns + p * most, values + p * most);
     }
 };
 
 struct Interpolation : Wide {
     static constexpr bool CENTERED = true;
-    const long long *points, *a_start;   // points: none where a row is made of each
+    const i64 *points, *a_start;   // points: none where a row is made of each
     const int* a_columns;
     const double* a_values;
     const unsigned char* bits;
     const signed char* state;
     int below;
-    const long long* start;    // of the couplings of fine points to coarse ones; zeros are none
+    const i64* start;    // of the couplings of fine points to coarse ones; zeros are none
     const int* seen;
     const double *weights, *weight_sums;
     const int* coarse;
     double negligible;
 
-    DEVICE long long point(long long p) const { return points ? __ldg(points + p) : p; }
-    DEVICE long long first(long long p) const { return __ldg(a_start + point(p)); }
-    DEVICE long long last(long long p) const { return __ldg(a_start + point(p) + 1); }
+    DEVICE i64 point(i64 p) const { return points ? __ldg(points + p) : p; }
+    DEVICE i64 first(i64 p) const { return __ldg(a_start + point(p)); }
+    DEVICE i64 last(i64 p) const { return __ldg(a_start + point(p) + 1); }
 
-    DEVICE bool done(int lane, long long p) const {
-        const long long i = below + point(p);
+    DEVICE bool done(int lane, i64 p) const {
+        const i64 i = below + point(p);
         if (__ldg(state + i) != COARSE) return false;
         if (lane == 0) {
             columns[p * most] = __ldg(coarse + i);
@@ -68,7 +68,7 @@ struct Interpolation : Wide {
         double value;
     };
 
-    DEVICE Entry entry(long long k) const {
+    DEVICE Entry entry(i64 k) const {
         return {__ldg(a_columns + k), __ldg(bits + k), __ldg(a_values + k)};
     }
 
@@ -94,41 +94,41 @@ struct Interpolation : Wide {
         return found;
     }
 
-    DEVICE int column(long long m, double value) const {
+    DEVICE int column(i64 m, double value) const {
         const int found = __ldg(seen + m);   // requested together with the value
         return value == 0.0 ? NONE : found;
     }
-    DEVICE double product(double factor, long long m) const { return __dmul_rn(factor, -fabs(__ldg(weights + m))); }
+    DEVICE double product(double factor, i64 m) const { return __dmul_rn(factor, -fabs(__ldg(weights + m))); }
 
     template <typename Lanes>
-    DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center& sums) const {
+    DEVICE void finish(const Lanes& group, i64 p, const Room& room, int n, const Center& sums) const {
         keep_row(group, p, room, sums.center > negligible * sums.size ? n : 0, -1.0 / sums.center);
     }
-    DEVICE void finish_alone(long long p, int* found, double* sums, int n, const Center& of) const {
+    DEVICE void finish_alone(i64 p, int* found, double* sums, int n, const Center& of) const {
         keep_alone_row(p, found, sums, of.center > negligible * of.size ? n : 0, -1.0 / of.center);
     }
 };
 
 struct Product : Wide {
     static constexpr bool CENTERED = false;
-    const long long* a_start;
+    const i64* a_start;
     const int* a_columns;
     const double* a_values;
-    const long long* start;
+    const i64* start;
     const int* b_columns;
     const double* b_values;
 
-    DEVICE long long first(long long p) const { return __ldg(a_start + p); }
-    DEVICE long long last(long long p) const { return __ldg(a_start + p + 1); }
+    DEVICE i64 first(i64 p) const { return __ldg(a_start + p); }
+    DEVICE i64 last(i64 p) const { return __ldg(a_start + p + 1); }
 
-    DEVICE bool done(int, long long) const { return false; }
+    DEVICE bool done(int, i64) const { return false; }
 
     struct Entry {
         int column;
         double value;
     };
 
-    DEVICE Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(a_values + k)}; }
+    DEVICE Entry entry(i64 k) const { return {__ldg(a_columns + k), __ldg(a_values + k)}; }
 
     DEVICE Terms terms(const Entry& of) const {
         Terms found;
@@ -138,21 +138,21 @@ struct Product : Wide {
         return found;
     }
 
-    DEVICE int column(long long m, double) const { return __ldg(b_columns + m); }
-    DEVICE double product(double factor, long long m) const { return __dmul_rn(factor, __ldg(b_values + m)); }
+    DEVICE int column(i64 m, double) const { return __ldg(b_columns + m); }
+    DEVICE double product(double factor, i64 m) const { return __dmul_rn(factor, __ldg(b_values + m)); }
 
     template <typename Lanes>
-    DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center&) const {
+    DEVICE void finish(const Lanes& group, i64 p, const Room& room, int n, const Center&) const {
         keep_row(group, p, room, n, 1.0);
     }
-    DEVICE void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
+    DEVICE void finish_alone(i64 p, int* found, double* sums, int n, const Center&) const {
         keep_alone_row(p, found, sums, n, 1.0);
     }
 };
 
-#define WIDE long long *lengths, int most, int *out_columns, double *out_values
-#define A const long long *a_start, const int *a_columns, const double *a_values
-#define B const long long *start, const int *columns, const double *values
+#define WIDE i64 *lengths, int most, int *out_columns, double *out_values
+#define A const i64 *a_start, const int *a_columns, const double *a_values
+#define B const i64 *start, const int *columns, const double *values
 
 ROWS(
     interpolate,
@@ -160,7 +160,7 @@ ROWS(
         {lengths, most, out_columns, out_values}, points, a_start, a_columns, a_values, bits, state, below, start, columns,
         values, sums, coarse, negligible,
     }),
-    WIDE, const long long* points, A, const unsigned char* bits, const signed char* state, int below, B, const double* sums,
+    WIDE, const i64* points, A, const unsigned char* bits, const signed char* state, int below, B, const double* sums,
     const int* coarse, double negligible
 )
 
@@ -171,35 +171,34 @@ ROWS(
 )
 
 // The sum of each row of couplings, in its order; one that depends alone has another sign.
-ENTRY add_up(In<long long> start, In<double> values, long long rows, Out<double> sums) {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+ENTRY add_up(In<i64> start, In<double> values, i64 rows, Out<double> sums) {
+    const i64 i = thread_number();
     if (i >= rows) return;
     double total = 0.0;
-    const long long last = start[i + 1];
-    for (long long k = start[i]; k < last; ++k) total = __dadd_rn(total, -fabs(values[k]));
+    const i64 last = start[i + 1];
+    for (i64 k = start[i]; k < last; ++k) total = __dadd_rn(total, -fabs(values[k]));
     sums[i] = total;
 }
 
 // Couplings to fewer coarse points, in the places of those to all of them: others are zeros. 24 bytes an entry.
 ENTRY rename(
-    In<long long> start, In<int> columns, In<double> values, long long rows, In<long long> names, Out<int> out_columns,
+    In<i64> start, In<int> columns, In<double> values, i64 rows, In<i64> names, Out<int> out_columns,
     Out<double> out_values
 ) {
-    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 k = thread_number();
     if (k >= start[rows]) return;   // arrays may be longer
-    const long long name = names[columns[k]];
+    const i64 name = names[columns[k]];
     out_columns[k] = max(static_cast<int>(name), 0);
     out_values[k] = name < 0 ? 0.0 : values[k];
 }
 
 // Rows of equal room, one after the other. A thread an entry, kept or not: 24 bytes each.
 ENTRY compress(
-    In<int> columns, In<double> values, In<long long> start, long long rows, int most, Out<int> out_columns,
-    Out<double> out_values
+    In<int> columns, In<double> values, In<i64> start, i64 rows, int most, Out<int> out_columns, Out<double> out_values
 ) {
-    const long long from = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = from / most;
+    const i64 from = thread_number(), row = from / most;
     if (row >= rows) return;
-    const long long to = start[row] + (from - row * most);
+    const i64 to = start[row] + (from - row * most);
     if (to >= start[row + 1]) return;
     out_columns[to] = columns[from];
     out_values[to] = values[from];

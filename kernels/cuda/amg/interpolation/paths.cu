@@ -16,33 +16,33 @@ DEVICE int bits_of(double value) { return (value != 0.0) + 2 * (value <= 0.0); }
 // Rows are counted where there are no columns to write to. Those of a thread are kept until then: columns times four, plus bits.
 struct Paths {
     static constexpr bool CENTERED = false;
-    long long* lengths;
+    i64* lengths;
     unsigned* short_rows;
-    const long long* out_start;
+    const i64* out_start;
     int* out_columns;
     double* out_values;
-    const long long *points, *a_start;
+    const i64 *points, *a_start;
     const int* a_columns;
     const unsigned char* bits;
     int below;
     const int* coarse;
-    const long long* start;   // of the couplings of all points to coarse ones
+    const i64* start;   // of the couplings of all points to coarse ones
     const int* seen;
     const double* seen_values;
     int least;
 
-    DEVICE long long first(long long p) const { return __ldg(a_start + __ldg(points + p)); }
-    DEVICE long long last(long long p) const { return __ldg(a_start + __ldg(points + p) + 1); }
+    DEVICE i64 first(i64 p) const { return __ldg(a_start + __ldg(points + p)); }
+    DEVICE i64 last(i64 p) const { return __ldg(a_start + __ldg(points + p) + 1); }
 
-    DEVICE bool done(int, long long) const { return false; }
+    DEVICE bool done(int, i64) const { return false; }
 
-    DEVICE int skipped(long long p) const { return __ldg(coarse + below + __ldg(points + p)); }
+    DEVICE int skipped(i64 p) const { return __ldg(coarse + below + __ldg(points + p)); }
 
     struct Entry {
         int column, bit;
     };
 
-    DEVICE Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(bits + k)}; }
+    DEVICE Entry entry(i64 k) const { return {__ldg(a_columns + k), __ldg(bits + k)}; }
 
     DEVICE Terms terms(const Entry& of) const {
         const int bit = of.bit, j = of.column;
@@ -56,10 +56,10 @@ struct Paths {
         return found;
     }
 
-    DEVICE double product(double factor, long long m) const {
+    DEVICE double product(double factor, i64 m) const {
         return one_path(static_cast<int>(factor) & bits_of(__ldg(seen_values + m)));
     }
-    DEVICE int column(long long m, double value) const {
+    DEVICE int column(i64 m, double value) const {
         const int found = __ldg(seen + m);   // requested together with the value
         return value == 0.0 ? NONE : found;
     }
@@ -70,7 +70,7 @@ struct Paths {
         return (sum - leading * LEADING >= least) + 2 * (leading >= least);
     }
 
-    DEVICE void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
+    DEVICE void finish_alone(i64 p, int* found, double* sums, int n, const Center&) const {
         int kept = 0;
         for (int m = 0; m < n; ++m) {
             const int directions = enough(sums[m * THREADS]);
@@ -86,7 +86,7 @@ struct Paths {
     }
 
     template <typename Lanes>
-    DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center&) const {
+    DEVICE void finish(const Lanes& group, i64 p, const Room& room, int n, const Center&) const {
         constexpr int G = Lanes::LANES;
         const int own = p == NO_ROW ? NONE : skipped(p);
         const int turns = group.most((n + G - 1) / G);
@@ -110,7 +110,7 @@ struct Paths {
             if (group.lane == 0) lengths[p] = kept;
             return;
         }
-        const long long to = __ldg(out_start + p);
+        const i64 to = __ldg(out_start + p);
         for (int m = group.lane; m < kept; m += G) {
             const int column = room.columns[m];
             int at = 0;
@@ -127,18 +127,16 @@ ROWS(
         lengths, short_rows, out_start, out_columns, out_values, points, a_start, a_columns, bits, below, coarse, start, seen,
         seen_values, least,
     }),
-    long long *lengths, unsigned *short_rows, const long long *out_start, int *out_columns, double *out_values, const long long *points,
-    const long long *a_start, const int *a_columns, const unsigned char *bits, int below, const int *coarse,
-    const long long *start, const int *seen, const double *seen_values, int least
+    i64 *lengths, unsigned *short_rows, const i64 *out_start, int *out_columns, double *out_values, const i64 *points,
+    const i64 *a_start, const int *a_columns, const unsigned char *bits, int below, const int *coarse,
+    const i64 *start, const int *seen, const double *seen_values, int least
 )
 
 // The rows of threads, at their places. Of other rows there is nothing of use, and they are written later.
-ENTRY unpack(
-    In<unsigned> short_rows, In<long long> start, long long rows, Out<int> out_columns, Out<double> out_values
-) {
-    const long long from = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = from / ALONE;
+ENTRY unpack(In<unsigned> short_rows, In<i64> start, i64 rows, Out<int> out_columns, Out<double> out_values) {
+    const i64 from = thread_number(), row = from / ALONE;
     if (row >= rows) return;
-    const long long to = start[row] + from % ALONE;
+    const i64 to = start[row] + from % ALONE;
     if (to >= start[row + 1]) return;
     out_columns[to] = short_rows[from] >> 2;
     out_values[to] = short_rows[from] & 3u;

@@ -14,16 +14,16 @@ constexpr int ALONE_BLOCKS = 8;     // on a multiprocessor: nine would have room
 constexpr int LIST = 64;            // most terms of rows with 8 lanes
 constexpr int WARP_ROOM = 256;      // columns that a warp finds at most in shared memory
 constexpr int WARP_BITS = 9;        // its table has 1 << WARP_BITS slots
-constexpr long long NO_ROW = -1;
+constexpr i64 NO_ROW = -1;
 
 // Rows that wait: `rows` is the number of all.
 struct Waiting {
     int* list;
-    unsigned long long* counters;   // of waiting short and long rows, of those without room, and the most terms of these
-    long long rows;
+    u64* counters;   // of waiting short and long rows, of those without room, and the most terms of these
+    i64 rows;
 
-    DEVICE void add(long long p, bool is_long) const {
-        const long long at = static_cast<long long>(atomicAdd(counters + is_long, 1ull));
+    DEVICE void add(i64 p, bool is_long) const {
+        const i64 at = static_cast<i64>(atomicAdd(counters + is_long, 1ull));
         list[is_long ? rows - 1 - at : at] = static_cast<int>(p);
     }
 };
@@ -37,24 +37,24 @@ DEVICE void make_alone(const Task& task, const Waiting& others) {
     using Entry = typename Task::Entry;
     const Staged<Entry> staged{reinterpret_cast<Entry*>(reinterpret_cast<int*>(memory + ALONE * THREADS) + ALONE * THREADS)
         + threadIdx.x / WARP * (WARP * AT_ONCE)};
-    const long long p = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 p = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     const bool mine = p < others.rows && !task.done(0, p);
     if (!STAGED && !mine) return;
     Center center;
     int n = 0, count = 0;
     const int skipped = mine ? task.skipped(p) : NONE;   // a column that is not kept
-    const long long last = mine ? task.last(p) : 0;
-    long long k = mine ? task.first(p) : 0;
+    const i64 last = mine ? task.last(p) : 0;
+    i64 k = mine ? task.first(p) : 0;
     while (true) {
         const bool more = k < last && n < ALONE;
-        if (STAGED ? !__any_sync(0xffffffffu, more) : !more) break;
+        if (STAGED ? !__any_sync(ALL_LANES, more) : !more) break;
         Entry entries[AT_ONCE];
         if constexpr (STAGED) {
-            staged.read(k, more ? last : k, [&](long long from) { return task.entry(from); });
+            staged.read(k, more ? last : k, [&](i64 from) { return task.entry(from); });
         }
         UNROLLED for (int q = 0; q < AT_ONCE; ++q)
             if (k + q < (STAGED && !more ? k : last)) entries[q] = STAGED ? staged.at(threadIdx.x % WARP, q) : task.entry(k + q);
-        const long long end = min(last, k + AT_ONCE);
+        const i64 end = min(last, k + AT_ONCE);
         for (int turn = 0; k < end && n < ALONE; ++turn, ++k) {
             Entry entry = entries[0];
             UNROLLED for (int q = 1; q < AT_ONCE; ++q)
@@ -67,7 +67,7 @@ DEVICE void make_alone(const Task& task, const Waiting& others) {
             }
             if (terms.own != NONE && terms.own != skipped) add_alone(columns, sums, n, terms.own, terms.value);
             for (int m = 0; m < terms.length && n < ALONE; m += 2) {   // two at a time are on their way
-                const long long at = terms.begin + m, next = at + (m + 1 < terms.length);
+                const i64 at = terms.begin + m, next = at + (m + 1 < terms.length);
                 const double value = task.product(terms.factor, at), other = task.product(terms.factor, next);
                 const int column = task.column(at, value), second = task.column(next, other);
                 if (column != NONE && column != skipped) add_alone(columns, sums, n, column, value);
@@ -93,13 +93,13 @@ DEVICE void make_listed(const Task& task, const Waiting& others, bool waiting, b
     constexpr int GROUPS = THREADS / G;
     const Group<G> group;
     const Room room(reinterpret_cast<char*>(memory) + threadIdx.x / G * stride, CAP, most_kept);
-    const long long count = waiting ? static_cast<long long>(others.counters[0]) : others.rows;
-    for (long long q = static_cast<long long>(blockIdx.x) * GROUPS; q < count; q += gridDim.x * GROUPS) {
-        const long long mine = q + threadIdx.x / G;
-        long long p = mine >= count ? NO_ROW : waiting ? others.list[mine] : mine;
+    const i64 count = waiting ? static_cast<i64>(others.counters[0]) : others.rows;
+    for (i64 q = static_cast<i64>(blockIdx.x) * GROUPS; q < count; q += gridDim.x * GROUPS) {
+        const i64 mine = q + threadIdx.x / G;
+        i64 p = mine >= count ? NO_ROW : waiting ? others.list[mine] : mine;
         if (p != NO_ROW && task.done(group.lane, p)) p = NO_ROW;
         Center sums;
-        const long long first = p == NO_ROW ? 0 : task.first(p), last = p == NO_ROW ? 0 : task.last(p);
+        const i64 first = p == NO_ROW ? 0 : task.first(p), last = p == NO_ROW ? 0 : task.last(p);
         int n = list_terms<CAP>(group, task, first, last, room, sums);
         if (n > CAP) {
             if (!again && group.lane == 0) others.add(p, n > LIST);
@@ -118,19 +118,19 @@ DEVICE void make_tabled(const Task& task, const Waiting& others, bool waiting, b
     const Group<WARP> group;
     const Room room(reinterpret_cast<char*>(memory) + threadIdx.x / WARP * stride, WARP_ROOM, most_kept);
     const Table table{room.after, room.after + (1 << WARP_BITS), WARP_BITS};
-    const long long count = waiting ? static_cast<long long>(others.counters[1]) : others.rows;
-    const long long warps = static_cast<long long>(gridDim.x) * (THREADS / WARP);
-    for (long long q = static_cast<long long>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP; q < count; q += warps) {
-        const long long p = waiting ? others.list[others.rows - 1 - q] : q;
+    const i64 count = waiting ? static_cast<i64>(others.counters[1]) : others.rows;
+    const i64 warps = static_cast<i64>(gridDim.x) * (THREADS / WARP);
+    for (i64 q = static_cast<i64>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP; q < count; q += warps) {
+        const i64 p = waiting ? others.list[others.rows - 1 - q] : q;
         if (task.done(group.lane, p)) continue;
         Center sums;
         int found;
-        const long long first = task.first(p), last = task.last(p);
+        const i64 first = task.first(p), last = task.last(p);
         if (add_terms(group, task, first, last, room, WARP_ROOM, table, found, sums)) {
             task.finish(group, p, room, found, sums);
         } else if (!again) {
-            unsigned long long terms = 0;
-            for (long long k = first + group.lane; k < last; k += WARP) terms += task.terms(task.entry(k)).count();
+            u64 terms = 0;
+            for (i64 k = first + group.lane; k < last; k += WARP) terms += task.terms(task.entry(k)).count();
             terms = group.sum(terms);
             if (group.lane == 0) {
                 task.lengths[p] = -1;
@@ -146,7 +146,7 @@ DEVICE void make_tabled(const Task& task, const Waiting& others, bool waiting, b
 // enough for any of these rows.
 template <typename Task>
 DEVICE void make_far(
-    const Task& task, const long long* list, int count, char* memory, long long stride, int most, int bits, int most_kept
+    const Task& task, const i64* list, int count, char* memory, i64 stride, int most, int bits, int most_kept
 ) {
     const Group<WARP> group;
     const Room room(memory + blockIdx.x * stride, most, most_kept);
@@ -163,29 +163,29 @@ DEVICE void make_far(
 // The kernels of a task: NAME_1 or NAME_staged, NAME_8, NAME_32 and NAME_far. ARGUMENTS: of its own; TASK: makes it of them.
 #define ROWS(NAME, TASK, ...)                                                                                         \
     ENTRY __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_1(                                                          \
-        int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
+        int* list, u64* counters, i64 rows, __VA_ARGS__                                                               \
     ) {                                                                                                               \
         make_alone<false>(TASK, Waiting{list, counters, rows});                                                       \
     }                                                                                                                 \
     ENTRY __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_staged(                                                     \
-        int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
+        int* list, u64* counters, i64 rows, __VA_ARGS__                                                               \
     ) {                                                                                                               \
         make_alone<true>(TASK, Waiting{list, counters, rows});                                                        \
     }                                                                                                                 \
     ENTRY __launch_bounds__(THREADS) NAME##_8(                                                                        \
-        int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \
+        int* list, u64* counters, i64 rows, int waiting, int again, int kept, int stride,                             \
         __VA_ARGS__                                                                                                   \
     ) {                                                                                                               \
         make_listed<8, LIST>(TASK, Waiting{list, counters, rows}, waiting, again, kept, stride);                    \
     }                                                                                                                 \
     ENTRY __launch_bounds__(THREADS) NAME##_32(                                                                       \
-        int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \
+        int* list, u64* counters, i64 rows, int waiting, int again, int kept, int stride,                             \
         __VA_ARGS__                                                                                                   \
     ) {                                                                                                               \
         make_tabled(TASK, Waiting{list, counters, rows}, waiting, again, kept, stride);                               \
     }                                                                                                                 \
     ENTRY __launch_bounds__(WARP) NAME##_far(                                                                         \
-        const long long* list, int count, char* memory, long long stride, int room, int slots, int kept, __VA_ARGS__  \
+        const i64* list, int count, char* memory, i64 stride, int room, int slots, int kept, __VA_ARGS__              \
     ) {                                                                                                               \
         make_far(TASK, list, count, memory, stride, room, slots, kept);                                               \
     }

@@ -9,7 +9,7 @@ constexpr int LONG = 1 << 24;       // as good as any number of terms beyond
 struct Terms {
     int own = NONE;
     double value = 0.0;                  // in that column
-    long long begin = 0;
+    i64 begin = 0;
     int length = 0;                      // of a row of the right matrix: less than 2^26
     double factor = 0.0;
     double size = 0.0, center = 0.0;     // of a task that adds them up
@@ -46,13 +46,11 @@ DEVICE void add_in_order(const Lanes& group, const Terms& terms, Center& sums) {
 
 // Writes the terms of a row one after the other; returns their number. If there are more than CAP, the list is of no use.
 template <int CAP, typename Lanes, typename Task>
-DEVICE int list_terms(
-    const Lanes& group, const Task& task, long long first, long long last, const Room& room, Center& sums
-) {
+DEVICE int list_terms(const Lanes& group, const Task& task, i64 first, i64 last, const Room& room, Center& sums) {
     constexpr int G = Lanes::LANES;
     const int turns = group.most(static_cast<int>((last - first + G - 1) / G));
     int n = 0;
-    long long k = first + group.lane;
+    i64 k = first + group.lane;
     for (int turn = 0; turn < turns; ++turn, k += G) {
         const Terms terms = k < last ? task.terms(task.entry(k)) : Terms();
         const int mine = min(terms.count(), LONG), until = group.scan(mine);
@@ -113,12 +111,12 @@ DEVICE int add_list(const Lanes& group, const Room& room, int n) {
 // Columns and sums of a row by a table; false if more columns are found than there is room for.
 template <typename Task>
 DEVICE bool add_terms(
-    const Group<WARP>& group, const Task& task, long long first, long long last, const Room& room, int most,
+    const Group<WARP>& group, const Task& task, i64 first, i64 last, const Room& room, int most,
     const Table& table, int& found, Center& sums
 ) {
     table.clear(group);
     found = 0;
-    for (long long k = first; k < last; k += WARP) {
+    for (i64 k = first; k < last; k += WARP) {
         const Terms terms = k + group.lane < last ? task.terms(task.entry(k + group.lane)) : Terms();
         if constexpr (Task::CENTERED) add_in_order(group, terms, sums);
         const int until = group.scan(terms.count()), all = group.from(until, WARP - 1);
@@ -131,7 +129,7 @@ DEVICE bool add_terms(
             const int own = group.from(terms.own, lane);
             const double of_own = group.from(terms.value, lane), factor = group.from(terms.factor, lane);
             const int m = term - group.from(until - terms.count(), lane) - (own != NONE);
-            const long long at = group.from(terms.begin, lane) + m;
+            const i64 at = group.from(terms.begin, lane) + m;
             double value = 0.0;
             int column = NONE;
             if (term < all && m < 0) {

@@ -6,42 +6,40 @@
 
 constexpr int THREADS = 256;
 
-using u64 = unsigned long long;
-
 struct Rows {
-    const long long* start;
+    const i64* start;
     const int* columns;
     const double2* values;
-    long long rows;
+    i64 rows;
 
-    DEVICE long long row() const { return static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; }
+    DEVICE i64 row() const { return static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x; }
 
     // The entry of row i in column j, or -1. On a lattice as many entries stand behind a mirror image as before the entry itself:
     // that place is looked at before the search.
-    DEVICE long long find(int i, long long j, long long behind) const {
-        long long low = start[i];
-        const long long end = start[i + 1], likely = end - 1 - behind;
+    DEVICE i64 find(int i, i64 j, i64 behind) const {
+        i64 low = start[i];
+        const i64 end = start[i + 1], likely = end - 1 - behind;
         if (likely >= low && columns[likely] == j) return likely;
-        for (long long high = end; low < high;) {
-            const long long middle = (low + high) / 2;
+        for (i64 high = end; low < high;) {
+            const i64 middle = (low + high) / 2;
             if (columns[middle] < j) low = middle + 1;
             else high = middle;
         }
         return low < end && columns[low] == j ? low : -1;
     }
     // The mirror image of entry k of a row; zero where there is none.
-    DEVICE double2 mirror(long long row, long long k) const {
-        const long long at = find(columns[k], row, k - start[row]);
+    DEVICE double2 mirror(i64 row, i64 k) const {
+        const i64 at = find(columns[k], row, k - start[row]);
         return at < 0 ? double2{0.0, 0.0} : values[at];
     }
 };
 
-#define ROWS const long long* start, const int* columns, const double2* values, long long rows
+#define ROWS const i64* start, const int* columns, const double2* values, i64 rows
 #define OWN_ROW                                        \
     const Rows a = {start, columns, values, rows};     \
-    const long long row = a.row();                     \
+    const i64 row = a.row();                           \
     if (row >= rows) return;                           \
-    const long long first = start[row], last = start[row + 1]
+    const i64 first = start[row], last = start[row + 1]
 
 // The larger one of two numbers of a thread's and of all, as bits of doubles that are not negative, which ascend with them.
 DEVICE void raise(u64& most, double found) {
@@ -53,7 +51,7 @@ DEVICE void raise(u64& most, double found) {
 ENTRY __launch_bounds__(THREADS) mirror_images(ROWS, u64* found) {
     OWN_ROW;
     double largest = 0.0, difference = 0.0, conjugate = 0.0;
-    for (long long k = first; k < last; ++k) {
+    for (i64 k = first; k < last; ++k) {
         const double2 value = values[k];
         largest = fmax(largest, hypot(value.x, value.y));
         const double2 other = columns[k] == row ? value : a.mirror(row, k);
@@ -68,18 +66,18 @@ ENTRY __launch_bounds__(THREADS) mirror_images(ROWS, u64* found) {
 // The first entry that differs by so much from its mirror image, as row * rows + column.
 ENTRY __launch_bounds__(THREADS) find_apart(ROWS, double difference, u64* place) {
     OWN_ROW;
-    for (long long k = first; k < last; ++k) {
+    for (i64 k = first; k < last; ++k) {
         const double2 value = values[k], other = columns[k] == row ? value : a.mirror(row, k);
         if (hypot(value.x - other.x, value.y - other.y) == difference)
             atomicMin(place, static_cast<u64>(row * rows + columns[k]));
     }
 }
 
-ENTRY __launch_bounds__(THREADS) row_sums(ROWS, long long* places, double2* own, double2* sums) {
+ENTRY __launch_bounds__(THREADS) row_sums(ROWS, i64* places, double2* own, double2* sums) {
     OWN_ROW;
     double2 total = {0.0, 0.0}, diagonal = {0.0, 0.0};
-    long long at = -1;
-    for (long long k = first; k < last; ++k) {
+    i64 at = -1;
+    for (i64 k = first; k < last; ++k) {
         const double2 value = values[k];
         total = {total.x + value.x, total.y + value.y};
         if (columns[k] != row) continue;
@@ -101,7 +99,7 @@ ENTRY __launch_bounds__(THREADS) row_parts(
     const double2 here = own[row];
     double total = 0.0, size = 0.0;
     bool apart = false;
-    for (long long k = first; k < last; ++k) {
+    for (i64 k = first; k < last; ++k) {
         const double2 value = values[k], there = own[columns[k]];
         if (columns[k] == row) {
             total += fabs(value.x);
@@ -129,15 +127,15 @@ DEVICE double products(double a, double b, double sign, double c, double d) {
 ENTRY __launch_bounds__(THREADS) largest_squares(ROWS, double* out) {
     OWN_ROW;
     double most = 0.0;
-    for (long long k = first; k < last; ++k)
+    for (i64 k = first; k < last; ++k)
         if (columns[k] != row) most = fmax(most, products(values[k].x, values[k].x, 1.0, values[k].y, values[k].y));
     out[row] = most;
 }
 
-ENTRY __launch_bounds__(THREADS) relax(ROWS, const double2* turned, const long long* aggregate, double2* out) {
+ENTRY __launch_bounds__(THREADS) relax(ROWS, const double2* turned, const i64* aggregate, double2* out) {
     OWN_ROW;
     double2 wanted = {0.0, 0.0};
-    for (long long k = first; k < last; ++k) {
+    for (i64 k = first; k < last; ++k) {
         const int j = columns[k];
         if (j == row || aggregate[j] != aggregate[row]) continue;
         const double2 value = values[k], there = turned[j];
@@ -154,7 +152,7 @@ ENTRY __launch_bounds__(THREADS) relax(ROWS, const double2* turned, const long l
 ENTRY __launch_bounds__(THREADS) turn(ROWS, const double2* turned, double2* out) {
     OWN_ROW;
     const double2 own = turned[row];
-    for (long long k = first; k < last; ++k) {
+    for (i64 k = first; k < last; ++k) {
         const double2 value = values[k], there = turned[columns[k]];
         const double re = products(value.x, there.x, -1.0, value.y, there.y);
         const double im = products(value.x, there.y, 1.0, value.y, there.x);

@@ -1,9 +1,8 @@
 // What a look at a matrix finds, and its sums: of a thread, a warp, a block.
 #pragma once
 
-constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP;
+constexpr int THREADS = 256, WARPS = THREADS / WARP;
 constexpr double LARGEST = 1.7976931348623157e308;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 
 struct Sum {
     double high, low;   // what rounding took is in `low`
@@ -74,40 +73,38 @@ struct SignedSums {
 
 // Where something was found first: an entry, a row; all ones where nothing was.
 struct Firsts {
-    unsigned long long outside, infinite, empty, hollow;
+    u64 outside, infinite, empty, hollow;
 };
 
-DEVICE void note(unsigned long long& first, unsigned long long here) {
-    if (here < static_cast<volatile unsigned long long&>(first)) atomicMin(&first, here);
+DEVICE void note(u64& first, u64 here) {
+    if (here < static_cast<volatile u64&>(first)) atomicMin(&first, here);
 }
 
 // Sums of mixed entries above the diagonal, less those below, modulo 2^64.
 struct Mixed {
-    unsigned long long one, other;
+    u64 one, other;
 
     // A number in two words times an odd factor, and the upper word upon the lower one: bijections.
     static DEVICE void turn(unsigned& low, unsigned& high, unsigned factor) {
-        const unsigned long long product = static_cast<unsigned long long>(low) * factor;
+        const u64 product = static_cast<u64>(low) * factor;
         high = high * factor + static_cast<unsigned>(product >> 32);
         low = static_cast<unsigned>(product) ^ high;
     }
     // After four turns each bit has turned each bit of the result in half of all cases; after three it has not. The complement
     // where `below` has all bits.
-    static DEVICE unsigned long long mixed(
-        unsigned low, unsigned high, unsigned a, unsigned b, unsigned c, unsigned d, unsigned below
-    ) {
+    static DEVICE u64 mixed(unsigned low, unsigned high, unsigned a, unsigned b, unsigned c, unsigned d, unsigned below) {
         turn(low, high, a);
         turn(low, high, b);
         turn(low, high, c);
         turn(low, high, d);
-        return static_cast<unsigned long long>(high ^ below) << 32 | (low ^ below);
+        return static_cast<u64>(high ^ below) << 32 | (low ^ below);
     }
 
     // An entry in row and column, of which `below` says whether it is below the diagonal, by all bits; -0 is 0. Of one that is
     // below the complement is added: with the one that `settle` adds it has been taken away. All factors are odd, at random.
     DEVICE void add(unsigned row, unsigned column, double value, unsigned below) {
         const unsigned near = min(row, column), far = max(row, column);
-        const unsigned long long bits = __double_as_longlong(value + 0.0);
+        const u64 bits = __double_as_longlong(value + 0.0);
         const unsigned low = static_cast<unsigned>(bits), high = static_cast<unsigned>(bits >> 32);
         const unsigned a = low ^ near * 0x9e3779b1u, b = high ^ far * 0x7feb352du;
         const unsigned c = high ^ far * 0x165667b1u, d = low ^ near * 0x846ca68bu;

@@ -12,7 +12,7 @@ EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(
     constexpr int FLIGHT = 4, PARTS = T == 1 ? 2 : 1;   // of a row's two shares, that a thread adds up
     Mixed mixed = {};
     Sum shares[PARTS] = {};
-    unsigned long long largest = 0;   // its bits, which ascend with it
+    u64 largest = 0;   // its bits, which ascend with it
     unsigned coupled = 0, lower = 0, opened = 0, last_column = 0;
     double least = LARGEST;
     int least_step = 1;   // from a column to the next one; wrong where one of them is none, which the largest one tells
@@ -20,7 +20,7 @@ EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(
     for_rows<T, FLIGHT, SignedSums>(
         a,
         [&](SignedSums& sums, const Entry& entry) {
-            const unsigned long long size = __double_as_longlong(entry.value) & ~0ull >> 1;
+            const u64 size = __double_as_longlong(entry.value) & ~0ull >> 1;
             const unsigned row = static_cast<unsigned>(entry.row), column = static_cast<unsigned>(entry.column);
             largest = size > largest ? size : largest;
             last_column = max(last_column, column);
@@ -32,7 +32,7 @@ EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(
             lower -= below;
             mixed.add(row, column, entry.value, below);
         },
-        [&](long long, long long, long long, const SignedSums& signed_sums, int lane) {
+        [&](i64, i64, i64, const SignedSums& signed_sums, int lane) {
             if (lane >= (T == 1 ? 1 : 2)) return;   // of a long row there are other lanes, too
             const RowSums sums = signed_sums.of_row();
             odd |= !(sums.diagonal > 0.0);
@@ -40,7 +40,7 @@ EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(
             opened += lane == 0 && !sums.cancel(canceled);
             UNROLLED for (int n = 0; n < PARTS; ++n) shares[n].add(share(sums, PARTS == 1 ? lane : n));
         },
-        [&](long long) { odd = true; });
+        [&](i64) { odd = true; });
     odd |= largest >= INFINITE || last_column >= a.rows || least_step < 1;
     Found found = {};
     mixed.settle(lower);
@@ -65,10 +65,10 @@ EACH(T, 1, 2, 4, 8, 16, 32) ENTRY __launch_bounds__(THREADS, BLOCKS) glance_##T(
                 sums.add(entry.value, entry.column == entry.row);
                 look_at_entry(found, firsts, a, entry);
             },
-            [&](long long row, long long first, long long last, const RowSums& sums, int lane) {
+            [&](i64 row, i64 first, i64 last, const RowSums& sums, int lane) {
                 if (lane == 0) look_at_diagonal(found, firsts, row, first, last, sums.diagonal);
             },
-            [&](long long) { ++found.pointers; });
+            [&](i64) { ++found.pointers; });
     }
-    report(found, reinterpret_cast<int*>(out + 1) + static_cast<long long>(blockIdx.x) * WORDS);
+    report(found, reinterpret_cast<int*>(out + 1) + static_cast<i64>(blockIdx.x) * WORDS);
 }

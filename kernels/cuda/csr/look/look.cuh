@@ -13,24 +13,24 @@
 // Needs csr/look/found.cuh.
 
 constexpr int BLOCKS = 4;           // that share a multiprocessor: what is searched comes late, so many have to wait
-constexpr long long LONG = 1024;    // entries from which on the threads of a block share a row
-constexpr unsigned long long INFINITE = 0x7ffull << 52;   // bits of an infinite number; those of NaN are more
+constexpr i64 LONG = 1024;    // entries from which on the threads of a block share a row
+constexpr u64 INFINITE = 0x7ffull << 52;   // bits of an infinite number; those of NaN are more
 
 // Rows and entries of a matrix. `entries`: how many there are at most.
 struct Rows {
-    const long long* start;
+    const i64* start;
     const int* columns;
     const double* values;
-    long long rows, entries;
+    i64 rows, entries;
 
-    DEVICE bool sound(long long first, long long last) const { return 0 <= first && first <= last && last <= entries; }
+    DEVICE bool sound(i64 first, i64 last) const { return 0 <= first && first <= last && last <= entries; }
     // The entry of row j in column i, or -1.
-    DEVICE long long find(int j, long long i) const {
-        long long low = start[j];
-        const long long end = start[j + 1];
+    DEVICE i64 find(int j, i64 i) const {
+        i64 low = start[j];
+        const i64 end = start[j + 1];
         if (!sound(low, end)) return -1;
-        for (long long high = end; low < high;) {
-            const long long middle = (low + high) / 2;
+        for (i64 high = end; low < high;) {
+            const i64 middle = (low + high) / 2;
             if (columns[middle] < i) low = middle + 1;
             else high = middle;
         }
@@ -38,8 +38,8 @@ struct Rows {
     }
     // The mirror image of the entry of row i in column j that so many others of its row stand before: on a lattice as many
     // stand behind it in row j, so that place is looked at before the search.
-    DEVICE long long mirror(int j, long long i, long long before) const {
-        const long long likely = start[j + 1] - 1 - before;
+    DEVICE i64 mirror(int j, i64 i, i64 before) const {
+        const i64 likely = start[j + 1] - 1 - before;
         return likely >= max(start[j], 0ll) && likely < entries && columns[likely] == i ? likely : find(j, i);
     }
 };
@@ -47,11 +47,11 @@ struct Rows {
 // Entry `offset` of a row, whose first one is entry `first` of all, and the column of the one before it; of the first one a column
 // that is smaller than any other.
 struct Entry {
-    long long row, first;
+    i64 row, first;
     int offset, before, column;
     double value;
 
-    DEVICE long long place() const { return first + offset; }
+    DEVICE i64 place() const { return first + offset; }
 };
 constexpr int NONE_BEFORE = -0x7fffffff - 1;
 
@@ -65,11 +65,11 @@ DEVICE void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
     if (threadIdx.x == 0) some_long = false;
     __syncthreads();
     constexpr int GROUPS = THREADS / T;
-    const long long step = static_cast<long long>(gridDim.x) * GROUPS, begin = static_cast<long long>(blockIdx.x) * GROUPS;
+    const i64 step = static_cast<i64>(gridDim.x) * GROUPS, begin = static_cast<i64>(blockIdx.x) * GROUPS;
     const int lane = threadIdx.x % T;
-    for (long long base = begin; base < a.rows; base += step) {
-        const long long row = base + threadIdx.x / T;
-        long long first = 0, last = 0;
+    for (i64 base = begin; base < a.rows; base += step) {
+        const i64 row = base + threadIdx.x / T;
+        i64 first = 0, last = 0;
         bool mine = row < a.rows;
         if (mine) {
             first = a.start[row];
@@ -101,10 +101,10 @@ DEVICE void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
     }
     __syncthreads();
     if (!some_long) return;
-    for (long long base = begin; base < a.rows; base += step) {
-        const long long end = base + GROUPS < a.rows ? base + GROUPS : a.rows;
-        for (long long row = base; row < end; ++row) {
-            const long long first = a.start[row], last = a.start[row + 1];
+    for (i64 base = begin; base < a.rows; base += step) {
+        const i64 end = base + GROUPS < a.rows ? base + GROUPS : a.rows;
+        for (i64 row = base; row < end; ++row) {
+            const i64 first = a.start[row], last = a.start[row + 1];
             if (!a.sound(first, last) || last - first <= LONG) continue;
             Sums sums = {};
             const int length = static_cast<int>(last - first);
@@ -125,9 +125,7 @@ DEVICE void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
 }
 
 // What a row's diagonal tells.
-DEVICE void look_at_diagonal(
-    Found& found, Firsts& firsts, long long row, long long first, long long last, double diagonal
-) {
+DEVICE void look_at_diagonal(Found& found, Firsts& firsts, i64 row, i64 first, i64 last, double diagonal) {
     found.negative += diagonal <= 0.0;
     if (diagonal == 0.0) {
         ++found.hollow;
@@ -166,4 +164,4 @@ DEVICE bool look_at_entry(Found& found, Firsts& firsts, const Rows& a, const Ent
     return inside;
 }
 
-#define CSR const long long* start, const int* columns, const double* values, long long rows, long long entries
+#define CSR const i64* start, const int* columns, const double* values, i64 rows, i64 entries

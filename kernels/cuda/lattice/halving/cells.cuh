@@ -28,10 +28,10 @@ constexpr int INSIDE = 4, AMID = 8;   // with LOWER and UPPER: in the array and 
 // A block's cells. spots: the flags of their places along x, then y, then z. at: of the first place.
 struct Cells {
     const double* weights;
-    long long weight_stride;
+    i64 weight_stride;
     int weight_step, bare;
     int3 at;
-    long long nx, plane;     // of the weights
+    i64 nx, plane;     // of the weights
     const int* spots;
     double* kept;
 };
@@ -101,7 +101,7 @@ DEVICE void solve_kinds(const Cells& cells) {
 template <int Y, int Z>
 DEVICE void put(
     const Cells& cells, const double (&middle)[CORNERS], int i, int j, int k, bool first, bool second, bool both, bool inside,
-    long long points, double* to
+    i64 points, double* to
 ) {
     UNROLLED for (int corner = 0; corner < CORNERS; ++corner) {
         const bool there = !(corner & ~(1 + 2 * Y + 4 * Z));   // whether the first point has it
@@ -125,7 +125,7 @@ DEVICE void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<do
     __shared__ int spots[SPOTS];
     const int3 tile = tile_of<CELLS_X, CELLS_Y, CELLS_Z>((nx - sx + 1) / 2, (ny - sy + 1) / 2);
     const int3 at = make_int3(sx - 1 + 2 * tile.x, sy - 1 + 2 * tile.y, sz - 1 + 2 * tile.z);
-    const long long plane = static_cast<long long>(nx) * ny, points = plane * nz;
+    const i64 plane = static_cast<i64>(nx) * ny, points = plane * nz;
     for (int n = threadIdx.x; n < SPOTS; n += CELLS) {
         const int axis = n < SPOTS_Y ? 0 : n < SPOTS_Z ? 1 : 2, size = axis == 0 ? nx : axis == 1 ? ny : nz;
         const int place = axis == 0 ? at.x + n : axis == 1 ? at.y + n - SPOTS_Y : at.z + n - SPOTS_Z;
@@ -135,7 +135,7 @@ DEVICE void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<do
         spots[n] = here && there.kind != OUTSIDE ? there.open | INSIDE | (place > 0 && place < size - 1 ? AMID : 0) : 0;
     }
     __syncthreads();
-    const long long line = nx - 2 * bare;
+    const i64 line = nx - 2 * bare;
     const Cells cells = {weights, weight_stride, weight_step, bare, at, line, line * (ny - 2 * bare), spots, kept};
     solve_kinds<KIND, 1, 0, 0, 0, 1, 0, 0, 0, 1>(cells);
     solve_kinds<KIND, 1, 1, 0, 1, 0, 1, 0, 1, 1>(cells);
@@ -148,7 +148,7 @@ DEVICE void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<do
     const bool both = first && second && !((x | nx) & 1);   // then a pair begins at a multiple of 16 bytes in every line
     const bool inside = spots[2 * i + 2] & spots[SPOTS_Y + 2 * j + 2] & spots[SPOTS_Z + 2 * k + 2] & INSIDE;
     const bool y0 = y >= 0, y1 = y + 1 < ny, z0 = z >= 0, z1 = z + 1 < nz;
-    double* const to = p + x + static_cast<long long>(nx) * y + plane * z;
+    double* const to = p + x + static_cast<i64>(nx) * y + plane * z;
     if (y0 && z0) put<1, 1>(cells, middle, i, j, k, first, second, both, inside, points, to);
     if (y1 && z0) put<0, 1>(cells, middle, i, j, k, first, second, both, inside, points, to + nx);
     if (y0 && z1) put<1, 0>(cells, middle, i, j, k, first, second, both, inside, points, to + plane);

@@ -32,5 +32,5 @@ DEVICE int3 tile_of(int nx, int ny) {
 
 // A chunk alone in a grid without periodic axes may come without ghost layers: bare is how many there would be then, else 0. Points
 // of these layers are not read.
-#define HALVED int nx, int ny, int nz, In<double> weights, long long weight_stride, int weight_step, int bare
+#define HALVED int nx, int ny, int nz, In<double> weights, i64 weight_stride, int weight_step, int bare
 #define FORWARDED nx, ny, nz, weights, weight_stride, weight_step, bare

@@ -8,7 +8,7 @@
 constexpr int WIDE = 32, HIGH = 2, DEEP = 2, THREADS = WIDE * HIGH * DEEP;  // of a block along x, y, z
 
 struct Strides {
-    long long y, z, corner, weight, line, plane;   // of p, and of the weights
+    i64 y, z, corner, weight, line, plane;   // of p, and of the weights
 };
 
 // What fine point S of a coarse row's 27 adds to its sums. weights, p: at the coarse point. ends: the axes, as bits, along which no
@@ -19,7 +19,7 @@ DEVICE void add_from(
 ) {
     if constexpr (S < POINTS) {
         constexpr int SX = step_of(S, 1), SY = step_of(S, 3), SZ = step_of(S, 9);
-        const long long line = SY * stride.y + SZ * stride.z, of_weights = SY * stride.line + SZ * stride.plane;
+        const i64 line = SY * stride.y + SZ * stride.z, of_weights = SY * stride.line + SZ * stride.plane;
         const bool stored = !(ends & ((SX > 0) + 2 * (SY > 0) + 4 * (SZ > 0)));
         const double restricted = __ldg(p + ((SX < 0) + 2 * (SY < 0) + 4 * (SZ < 0)) * stride.corner + line + SX);
         UNROLLED for (int o = 0; o < POINTS; ++o) {
@@ -47,16 +47,16 @@ ENTRY __launch_bounds__(THREADS) galerkin_star(
     const int3 at = tile_of<WIDE, HIGH, DEEP>(cx, cy);
     const int ix = at.x + threadIdx.x % WIDE, iy = at.y + threadIdx.x / WIDE % HIGH, iz = at.z + threadIdx.x / (WIDE * HIGH);
     if (ix >= cx || iy >= cy || iz >= cz) return;
-    const long long plane = static_cast<long long>(nx) * ny, points = plane * nz;
+    const i64 plane = static_cast<i64>(nx) * ny, points = plane * nz;
     const int x = fx + 2 * ix, y = fy + 2 * iy, z = fz + 2 * iz;
-    const long long here = x + static_cast<long long>(nx) * y + plane * z, width = nx - 2 * bare, layer = width * (ny - 2 * bare);
+    const i64 here = x + static_cast<i64>(nx) * y + plane * z, width = nx - 2 * bare, layer = width * (ny - 2 * bare);
     const Strides stride = {nx, plane, points, weight_stride, width, layer};
     const int ends = (x + 1 >= nx - bare) + 2 * (y + 1 >= ny - bare) + 4 * (z + 1 >= nz - bare);
     double sum[POINTS], scale = 0.0;
     UNROLLED for (int j = 0; j < POINTS; ++j) sum[j] = 0.0;
     add_from<0>(stride, weights + (x - bare + width * (y - bare) + layer * (z - bare)), p + here, ends, sum, scale);
     if (sum[CENTER] <= NEGLIGIBLE * scale) sum[CENTER] = scale > 0.0 ? scale : 1.0;
-    const long long rows = static_cast<long long>(cx) * cy * cz;
-    double* const to = out + ix + static_cast<long long>(cx) * (iy + static_cast<long long>(cy) * iz);
+    const i64 rows = static_cast<i64>(cx) * cy * cz;
+    double* const to = out + ix + static_cast<i64>(cx) * (iy + static_cast<i64>(cy) * iz);
     UNROLLED for (int j = 0; j < POINTS; ++j) to[j * rows] = sum[j];
 }

@@ -8,7 +8,7 @@
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 
-constexpr int ROWS_X = 16, ROWS_Y = 2, WARP = 32, PARTS = 9;
+constexpr int ROWS_X = 16, ROWS_Y = 2, PARTS = 9;
 // Of a line of p: coarse points, and points between with their corner on the left of a coarse point, and on its right.
 constexpr int COARSE_P = ROWS_X + 2, BETWEEN_P = ROWS_X + 1, RIGHT_P = COARSE_P, LEFT_P = RIGHT_P + BETWEEN_P, LINE_P = LEFT_P + BETWEEN_P;
 // Lines along y and z, each once for every corner that its points have there: 0 .. 2 are those of coarse point -1, 3 .. 5 of 0, ...
@@ -27,7 +27,7 @@ DEVICE void galerkin_tile(HALVED, int fx, int fy, int fz, int cx, int cy, int cz
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int dy = warp % 3 - 1, dz = warp / 3 - 1, i = lane % ROWS_X, j = lane / ROWS_X;
     const bool middle = dy == 0 && dz == 0;
-    const long long plane = static_cast<long long>(nx) * ny, points = plane * nz;
+    const i64 plane = static_cast<i64>(nx) * ny, points = plane * nz;
     const int x0 = fx + 2 * at.x, y0 = fy + 2 * at.y, z0 = fz + 2 * at.z;  // place of the tile's first coarse point
 
     for (int n = threadIdx.x; n < LINES_Z * LINES_Y * LINE_P; n += PARTS * WARP) {
@@ -36,7 +36,7 @@ DEVICE void galerkin_tile(HALVED, int fx, int fy, int fz, int cx, int cy, int cz
         const int x = x0 - 2 + (left ? 2 * (r - LEFT_P) + 1 : r), y = y0 + place_of(my), z = z0 + place_of(mz);
         const int corner = left + 2 * corner_of(my) + 4 * corner_of(mz);
         const int to = left ? r : r % 2 * RIGHT_P + r / 2;
-        near[line * LINE_P + to] = x < nx && y < ny ? __ldg(p + corner * points + x + nx * static_cast<long long>(y) + plane * z) : 0.0;
+        near[line * LINE_P + to] = x < nx && y < ny ? __ldg(p + corner * points + x + nx * static_cast<i64>(y) + plane * z) : 0.0;
     }
 
     // The rows of A of fine line `step` of each coarse line; on their way while those of the last step are used.
@@ -44,7 +44,7 @@ DEVICE void galerkin_tile(HALVED, int fx, int fy, int fz, int cx, int cy, int cz
     const auto bring = [&](int step, int n, int r) {
         const int x = x0 - 1 + r, y = y0 + 2 * (n / ENTRIES) + step % 3 - 1, z = z0 + step / 3 - 1;
         const bool there = n < ROWS_Y * ENTRIES && x < nx - bare && y < ny - bare && z < nz - bare;
-        const long long width = nx - 2 * bare, point = x - bare + width * (y - bare + static_cast<long long>(ny - 2 * bare) * (z - bare));
+        const i64 width = nx - 2 * bare, point = x - bare + width * (y - bare + static_cast<i64>(ny - 2 * bare) * (z - bare));
         return there ? __ldg(weights + n % ENTRIES * weight_stride + weight_step * point) : 0.0;
     };
     const auto bring_all = [&](int step) {
@@ -100,8 +100,8 @@ DEVICE void galerkin_tile(HALVED, int fx, int fy, int fz, int cx, int cy, int cz
     if (middle && sum[1] <= NEGLIGIBLE * scale) sum[1] = scale > 0.0 ? scale : 1.0;
     const int ix = at.x + i, iy = at.y + j;
     if (ix >= cx || iy >= cy) return;
-    const long long rows = static_cast<long long>(cx) * cy * cz;
-    double* const to = out + ix + static_cast<long long>(cx) * (iy + static_cast<long long>(cy) * at.z);
+    const i64 rows = static_cast<i64>(cx) * cy * cz;
+    double* const to = out + ix + static_cast<i64>(cx) * (iy + static_cast<i64>(cy) * at.z);
     UNROLLED for (int dx = 0; dx < 3; ++dx) to[(dx + 3 * warp) * rows] = sum[dx];
 }
 

@@ -4,11 +4,11 @@
 #include "range.cuh"
 #include "sell/assembly/assembly.cuh"
 
-ENTRY measure_local(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal, In<long long> order) {
+ENTRY measure_local(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal, In<i64> order) {
     measure(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found, order);
 }
 
-ENTRY __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(SOURCE, ROWS, PLACES, ROOM, In<long long> order) {
+ENTRY __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(SOURCE, ROWS, PLACES, ROOM, In<i64> order) {
     if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns, order);
 }
 
@@ -39,14 +39,14 @@ ENTRY fill_rectangle(SOURCE, ROWS, PLACES, ROOM) {
 ENTRY find_boundary(SOURCE, In<int> stored, int count, int rows, unsigned char* reads_halo) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count || stored[i] < 0) return;
-    const long long place = SOURCE_OF_ARGUMENTS.place(stored[i]);
+    const i64 place = SOURCE_OF_ARGUMENTS.place(stored[i]);
     bool found = false;
     for (int k = 0; k < candidates; ++k) found |= __ldg(numbering + place + steps[k]) >= rows;
     reads_halo[SLICE + i] = found;
 }
 
 // The places of flags that are set, ascending, as many as there is room for. start: how many are set before each place.
-ENTRY list_set(In<unsigned char> flags, In<long long> start, int count, int room, int* places) {
+ENTRY list_set(In<unsigned char> flags, In<i64> start, int count, int room, int* places) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count && flags[i] && start[i] < room) places[start[i]] = i;
 }
@@ -63,9 +63,7 @@ ENTRY shapes(In<int> ends, In<unsigned char> runs, int sections, int slices, int
 }
 
 // What the matrix passes know of a slice, in the order in which a pass visits the slices.
-ENTRY pack_headers(
-    In<long long> order, In<long long> start, In<long long> column_start, In<int> upper, int slices, Header* headers
-) {
+ENTRY pack_headers(In<i64> order, In<i64> start, In<i64> column_start, In<int> upper, int slices, Header* headers) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= slices) return;
     const int s = order == nullptr ? i : static_cast<int>(order[i]);
@@ -77,9 +75,7 @@ ENTRY pack_headers(
 
 // The rows that a pass over a rectangular matrix visits, -1 for padding, and where each one's result belongs: the rows in
 // the order of their numbers, or of the vector that is written, whose guards are left out.
-ENTRY rows_to_visit(
-    In<int> row, In<int> position, int rows, int in_order, int count, Out<int> stored, Out<int> target
-) {
+ENTRY rows_to_visit(In<int> row, In<int> position, int rows, int in_order, int count, Out<int> stored, Out<int> target) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const int number = !in_order ? row[SLICE + i] : i < rows ? i : -1;
@@ -89,9 +85,7 @@ ENTRY rows_to_visit(
 
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
 // to its storage position. 20 bytes a row.
-ENTRY storage_order(
-    In<long long> sorted, In<int> color, In<long long> shift, Out<int> position, Out<int> row, int rows
-) {
+ENTRY storage_order(In<i64> sorted, In<int> color, In<i64> shift, Out<int> position, Out<int> row, int rows) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
     const int number = static_cast<int>(sorted[i]);
@@ -107,8 +101,8 @@ ENTRY storage_order(
 ENTRY lattice_order(
     In<int> tables, int nx, int ny, int nz, int kinds, int colors, Out<int> color, Out<int> position, Out<int> row
 ) {
-    const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
-    if (i >= static_cast<long long>(nx) * ny * nz) return;
+    const i64 i = thread_number();
+    if (i >= static_cast<i64>(nx) * ny * nz) return;
     const int line = static_cast<int>(i / nx), x = static_cast<int>(i % nx), y = line % ny, z = line / ny;
     const int* const first = tables;
     const int* const planes = first + colors;
@@ -147,10 +141,10 @@ ENTRY some_order(In<int> kept, int count, Out<int> position, Out<int> row) {
 }
 
 // slab[s] = which of `slabs` equal parts of the lattice, counted from the end going back, holds the first row of slice s.
-ENTRY lattice_slabs(In<int> row, Out<int> slab, int count, long long rows, int slabs, int back) {
+ENTRY lattice_slabs(In<int> row, Out<int> slab, int count, i64 rows, int slabs, int back) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= count) return;
-    const int part = static_cast<int>(row[(s + 1) * SLICE] * static_cast<long long>(slabs) / rows);
+    const int part = static_cast<int>(row[(s + 1) * SLICE] * static_cast<i64>(slabs) / rows);
     slab[s] = back ? slabs - 1 - part : part;
 }
 

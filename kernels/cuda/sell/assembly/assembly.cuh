@@ -8,20 +8,20 @@
 constexpr int NONE = -1, LOWER = 0, UPPER = 1;   // sections
 constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of one entry column
 
-#define SOURCE int nx, int ny, long long first, int line, int lines, int candidates, \
-    In<int> numbering, In<long long> steps, In<double> weights, \
-    long long weight_stride, int weight_step
+#define SOURCE int nx, int ny, i64 first, int line, int lines, int candidates, \
+    In<int> numbering, In<i64> steps, In<double> weights, \
+    i64 weight_stride, int weight_step
 
 #define ROWS In<int> wanted, int slices, int rows, In<int> color, \
     In<int> position
 
 #define SHAPES int* ends, unsigned char* runs
 
-#define PLACES const int* ends, const unsigned char* runs, const long long* start, const long long* column_start, \
+#define PLACES const int* ends, const unsigned char* runs, const i64* start, const i64* column_start, \
     real* values, int* columns
 
 // What was found of all slices, and for how much of it there is room: less, if set-up went on with a wrong number.
-#define ROOM const Found* found, long long room, long long column_room
+#define ROOM const Found* found, i64 room, i64 column_room
 #define FITS (found->values <= room && found->columns <= column_room)
 
 #define SOURCE_OF_ARGUMENTS \
@@ -33,20 +33,20 @@ constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of on
 // k * weight_stride; weight_step is 1 for a value per row and 0 for one for all.
 struct Source {
     int nx, ny;
-    long long first;
+    i64 first;
     int line, lines, count;
     const int* numbering;
-    const long long* steps;
+    const i64* steps;
     const double* weights;
-    long long weight_stride;
+    i64 weight_stride;
     int weight_step;
 
-    DEVICE long long place(int row) const {
+    DEVICE i64 place(int row) const {
         const int number = row / nx;
-        return first + row % nx + line * (number % ny + static_cast<long long>(lines) * (number / ny));
+        return first + row % nx + line * (number % ny + static_cast<i64>(lines) * (number / ny));
     }
     DEVICE double weight(int k, int row) const {
-        return weights[k * weight_stride + static_cast<long long>(weight_step) * row];
+        return weights[k * weight_stride + static_cast<i64>(weight_step) * row];
     }
 };
 
@@ -98,7 +98,7 @@ struct Candidates {
     int column[TOGETHER], section[TOGETHER], target[TOGETHER];
 
     DEVICE Candidates(
-        const Wanted& want, const Source& source, const Columns& columns, int row, long long place, int own_color, int first
+        const Wanted& want, const Source& source, const Columns& columns, int row, i64 place, int own_color, int first
     ) {
         UNROLLED for (int a = 0; a < TOGETHER; ++a)
             column[a] = row < 0 || first + a >= source.count ? -1 : __ldg(source.numbering + place + source.steps[first + a]);
@@ -109,14 +109,14 @@ struct Candidates {
 
 // What is found of all slices together.
 struct Found {
-    long long columns, values;   // how many there are
+    i64 columns, values;   // how many there are
     int from_end;                // how far from a vector's end the first position with a zero diagonal is; 0 for none
     int widest;                  // entry columns of the widest slice
 };
 
 // The slice of this warp: in the order that is given, if any. In that of their rows, slices of several colors that lie between each
 // other share what they read.
-DEVICE int visited(const long long* order, int slices) {
+DEVICE int visited(const i64* order, int slices) {
     const int number = warp_number();
     return order && number < slices ? static_cast<int>(__ldg(order + number)) : number;
 }
@@ -126,13 +126,13 @@ DEVICE int visited(const long long* order, int slices) {
 template <typename Wanted>
 DEVICE void measure(
     const Wanted& want, const Source& source, const Columns& columns, const int* wanted, int slices, int* ends,
-    unsigned char* runs, int runs_wanted, real* diagonal, Found* found, const long long* order = nullptr
+    unsigned char* runs, int runs_wanted, real* diagonal, Found* found, const i64* order = nullptr
 ) {
     constexpr int SECTIONS = Wanted::SECTIONS;
     const int lane = lane_number(), s = visited(order, slices);
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
-    const long long place = row < 0 ? 0 : source.place(row);
+    const i64 place = row < 0 ? 0 : source.place(row);
     const int own_color = !Wanted::HAS_DIAGONAL || row < 0 ? 0 : __ldg(columns.color + row);
     int count[SECTIONS] = {}, run_width[SECTIONS] = {};
     bool run = true;
@@ -176,13 +176,13 @@ DEVICE void measure(
 template <typename Wanted>
 DEVICE void fill(
     const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES,
-    const long long* order = nullptr
+    const i64* order = nullptr
 ) {
     constexpr int SECTIONS = Wanted::SECTIONS;
     const int lane = lane_number(), s = visited(order, slices);
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
-    const long long place = row < 0 ? 0 : source.place(row);
+    const i64 place = row < 0 ? 0 : source.place(row);
     const int own_color = !Wanted::HAS_DIAGONAL || row < 0 ? 0 : __ldg(own.color + row);
     const bool run = runs[s];
     real* const out = values + start[s] + lane;
@@ -233,11 +233,11 @@ DEVICE void refill(
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
-    const long long place = row < 0 ? 0 : source.place(row);
+    const i64 place = row < 0 ? 0 : source.place(row);
     const int own_color = row < 0 ? 0 : __ldg(own.color + row);
     const Header header = load_header(headers + s);
     const bool run = header.run();
-    real* const out = values + static_cast<long long>(header.start) * SLICE + lane;
+    real* const out = values + static_cast<i64>(header.start) * SLICE + lane;
     int next[SECTIONS] = {0, header.upper()};
     const int end[SECTIONS] = {header.upper(), header.width()};
     double on_diagonal = 0.0;

@@ -12,7 +12,7 @@ constexpr int LENGTH_SHIFT = 40;
 
 // Row of blocks in units of nodes: where each begins, the nodes, and the values of all scalar rows.
 struct Blocks {
-    In<long long> start;
+    In<i64> start;
     In<int> columns;
     In<double> values;
 };
@@ -38,7 +38,7 @@ struct Numbers<2> {
 
 // A / b for a < 2^32 / b, where b is at least two and `inverse` 2^32 / b, rounded up.
 DEVICE int divided(int a, unsigned inverse) {
-    return static_cast<int>(static_cast<unsigned long long>(a) * inverse >> 32);
+    return static_cast<int>(static_cast<u64>(a) * inverse >> 32);
 }
 
 // Nodes of a row of the result, and which of them each is: a hash table with linear probing.
@@ -70,7 +70,7 @@ struct Places {
 template <int G, int R, int INNER, int WIDE>
 DEVICE void add_blocks(
     const Stage& stage, int parts, int width, unsigned inverse, const Blocks& a, const Blocks& b, int bits, int most,
-    In<long long> start, In<int> columns, Out<double> values
+    In<i64> start, In<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -80,7 +80,7 @@ DEVICE void add_blocks(
     Turns<G> turns(stage);
     while (turns.next()) {
         const int turn = turns.row();
-        long long begin = 0, out = 0;
+        i64 begin = 0, out = 0;
         int left = 0, size = 0, span_of_a = 0;   // blocks of A, of the result; entries of a row of A
         const int *nodes_of_a = nullptr, *nodes = nullptr;
         const double* factors = nullptr;
@@ -109,15 +109,15 @@ DEVICE void add_blocks(
         while (true) {
             const int count = left < G ? left : G, all = G < WARP ? group.most(count) : count;
             if (all == 0) break;
-            unsigned long long row_of_b = 0;   // where it begins, and its length in the upper bits
+            u64 row_of_b = 0;   // where it begins, and its length in the upper bits
             if (group.lane < count) {
                 const int j = nodes_of_a[group.lane];
-                const long long from = b.start[j];
+                const i64 from = b.start[j];
                 row_of_b = from | (b.start[j + 1] - from) << LENGTH_SHIFT;
             }
             for (int q = 0; q < all; ++q) {
-                const unsigned long long packed = group.from(row_of_b, q);
-                const long long from = packed & (1ull << LENGTH_SHIFT) - 1ull;
+                const u64 packed = group.from(row_of_b, q);
+                const i64 from = packed & (1ull << LENGTH_SHIFT) - 1ull;
                 const int span_of_b = static_cast<int>(packed >> LENGTH_SHIFT) * width;
                 double factor[R][INNER];
                 if (span_of_b) {
@@ -150,14 +150,14 @@ DEVICE void add_blocks(
     }
 }
 
-#define BLOCKS(name) In<long long> name##_start, In<int> name##_columns, In<double> name##_values
+#define BLOCKS(name) In<i64> name##_start, In<int> name##_columns, In<double> name##_values
 #define THESE_BLOCKS(name)                                                                                               \
     Blocks { name##_start, name##_columns, name##_values }
 
 #define KERNEL(R, INNER, WIDE, G)                                                                                        \
     ENTRY add_##R##_##INNER##_##WIDE##_##G(                                                                              \
         STAGE, int parts, int width, unsigned inverse, BLOCKS(a), BLOCKS(b), int bits, int most,                         \
-        In<long long> start, In<int> columns, Out<double> values                                                         \
+        In<i64> start, In<int> columns, Out<double> values                                                               \
     ) {                                                                                                                  \
         add_blocks<G, R, INNER, WIDE>(                                                                                   \
             THIS_STAGE, parts, width, inverse, THESE_BLOCKS(a), THESE_BLOCKS(b), bits, most, start, columns, values      \

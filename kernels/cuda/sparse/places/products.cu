@@ -18,7 +18,7 @@ using place_2 = unsigned short;
 
 // A row of B: where it begins, its entries, the products of the row of A before them, and the factor of its products.
 struct Row {
-    long long from;
+    i64 from;
     int length, before;   // short rows have less than 2^31 products
     double factor;
 };
@@ -27,21 +27,20 @@ struct Row {
 // All lanes of the warp call visit(rows).
 template <int G, bool VALUES, typename Visit>
 DEVICE void walk(
-    const Group<G>& group, long long begin, long long end, In<int> a_columns, In<double> a_values,
-    In<long long> b_start, Visit visit
+    const Group<G>& group, i64 begin, i64 end, In<int> a_columns, In<double> a_values, In<i64> b_start, Visit visit
 ) {
     int before = 0;
     while (true) {
         const int count = static_cast<int>(end - begin < G ? end - begin : G), most = group.most(count);
         if (most == 0) return;
-        unsigned long long packed = 0;   // where a row begins, and its length in the upper bits
+        u64 packed = 0;   // where a row begins, and its length in the upper bits
         int length = 0;
         double factor = 0.0;
         if (group.lane < count) {
             const int j = a_columns[begin + group.lane];
-            const long long from = b_start[j];
+            const i64 from = b_start[j];
             length = static_cast<int>(b_start[j + 1] - from);
-            packed = from | static_cast<unsigned long long>(length) << LENGTH_SHIFT;
+            packed = from | static_cast<u64>(length) << LENGTH_SHIFT;
             if (VALUES) factor = a_values[begin + group.lane];
         }
         begin += count;
@@ -49,7 +48,7 @@ DEVICE void walk(
         for (int q = 0; q < most; q += AT_ONCE) {
             Row rows[AT_ONCE];
             UNROLLED for (int u = 0; u < AT_ONCE; ++u) {
-                const unsigned long long row = group.from(packed, q + u);
+                const u64 row = group.from(packed, q + u);
                 rows[u].from = row & (1ull << LENGTH_SHIFT) - 1ull;
                 rows[u].length = static_cast<int>(row >> LENGTH_SHIFT);
                 rows[u].before = before + group.from(upto, q + u) - rows[u].length;
@@ -63,12 +62,12 @@ DEVICE void walk(
 
 // Numbers of products of the rows of A B. Groups of COUNTING lanes have a row.
 constexpr int COUNTING = 8;
-ENTRY count_products(int rows, In<long long> a_start, In<int> a_columns, In<long long> b_start, Out<long long> counts) {
+ENTRY count_products(int rows, In<i64> a_start, In<int> a_columns, In<i64> b_start, Out<i64> counts) {
     const Group<COUNTING> group;
-    const long long i = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / COUNTING;
-    long long count = 0;
+    const i64 i = thread_number() / COUNTING;
+    i64 count = 0;
     if (i < rows)
-        for (long long k = a_start[i] + group.lane; k < a_start[i + 1]; k += COUNTING)
+        for (i64 k = a_start[i] + group.lane; k < a_start[i + 1]; k += COUNTING)
             count += b_start[a_columns[k] + 1] - b_start[a_columns[k]];
     count = group.sum(count);
     if (i < rows && group.lane == 0) counts[i] = count;
@@ -77,8 +76,8 @@ ENTRY count_products(int rows, In<long long> a_start, In<int> a_columns, In<long
 // Places of the products of a row i, from first[i] on. Tables have 1 << bits slots, for `most` columns; rows with more, and rows
 // of A that are longer than `longest`, are passed on.
 EACH(G, 4, 8, 16, 32) EACH(B, 1, 2) ENTRY place_##G##_##B(
-    STAGE, In<long long> a_start, In<int> a_columns, In<long long> b_start, In<int> b_columns, int bits, int most,
-    long long longest, In<long long> start, In<int> columns, In<long long> first, Out<place_##B> places
+    STAGE, In<i64> a_start, In<int> a_columns, In<i64> b_start, In<int> b_columns, int bits, int most,
+    i64 longest, In<i64> start, In<int> columns, In<i64> first, Out<place_##B> places
 ) {
     const Stage stage = THIS_STAGE;
     extern __shared__ __align__(16) char memory[];
@@ -90,14 +89,14 @@ EACH(G, 4, 8, 16, 32) EACH(B, 1, 2) ENTRY place_##G##_##B(
     Turns<G> turns(stage);
     while (turns.next()) {
         const int i = turns.row();
-        long long begin = 0, end = 0, from = 0, to = 0;
+        i64 begin = 0, end = 0, from = 0, to = 0;
         int size = 0;
         if (i >= 0) {
             begin = a_start[i];
             end = a_start[i + 1];
             from = start[i];
             to = first[i];
-            const long long wanted = start[i + 1] - from;
+            const i64 wanted = start[i + 1] - from;
             if (wanted > most || end - begin > longest) {
                 begin = end;
                 if (group.lane == 0) stage.pass_on(i);
@@ -130,23 +129,23 @@ EACH(G, 4, 8, 16, 32) EACH(B, 1, 2) ENTRY place_##G##_##B(
 // are no longer than `longest`. Sums stand in shared memory as they do in the result. They begin at -0, which leaves every first
 // term as it is.
 EACH(G, 4, 8, 16, 32) EACH(B, 1, 2) ENTRY __launch_bounds__(THREADS, BLOCKS) add_##G##_##B(
-    In<int> list, int count, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start,
-    In<double> b_values, int most, long long longest, In<long long> start, In<long long> first, In<place_##B> places,
+    In<int> list, int count, In<i64> a_start, In<int> a_columns, In<double> a_values, In<i64> b_start,
+    In<double> b_values, int most, i64 longest, In<i64> start, In<i64> first, In<place_##B> places,
     Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
     double* const sums = reinterpret_cast<double*>(memory) + threadIdx.x / G * most;
-    const long long turn = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / G;
-    long long begin = 0, end = 0, out = 0, at = 0;
+    const i64 turn = thread_number() / G;
+    i64 begin = 0, end = 0, out = 0, at = 0;
     int size = 0;
     if (turn < count) {
-        const long long i = list ? list[turn] : turn;
+        const i64 i = list ? list[turn] : turn;
         begin = a_start[i];
         end = a_start[i + 1];
         out = start[i];
         at = first[i];
-        const long long wanted = start[i + 1] - out;
+        const i64 wanted = start[i + 1] - out;
         if (wanted > most || end - begin > longest) begin = end;
         else size = static_cast<int>(wanted);
     }

@@ -9,69 +9,67 @@ constexpr int MOST_THREADS = 256;   // of a block
 
 // The rank of each entry among those of its column that came before: by chance, so rows are sorted later. 8 bytes an
 // entry, and an atomic addition in L2.
-ENTRY rank_entries(In<int> columns, long long entries, Out<int> counts, Out<int> ranks) {
-    const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-    for (long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; k < entries; k += step)
+ENTRY rank_entries(In<int> columns, i64 entries, Out<int> counts, Out<int> ranks) {
+    const i64 step = static_cast<i64>(gridDim.x) * blockDim.x;
+    for (i64 k = thread_number(); k < entries; k += step)
         ranks[k] = atomicAdd(counts + columns[k], 1);
 }
 
 // Calls visit(row, entry) for all entries, with `width` threads a row, and with a block's all of them where a row is long.
 template <typename Visit>
-DEVICE void for_entries(In<long long> start, int rows, int width, Visit visit) {
+DEVICE void for_entries(In<i64> start, int rows, int width, Visit visit) {
     __shared__ int long_rows[MOST_THREADS], found;
     if (threadIdx.x == 0) found = 0;
     __syncthreads();
-    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / width);
+    const int i = static_cast<int>((thread_number()) / width);
     const int lane = threadIdx.x % width;
     if (i < rows) {
-        const long long begin = start[i], end = start[i + 1];
+        const i64 begin = start[i], end = start[i + 1];
         if (end - begin > 64 * width) {
             if (lane == 0) long_rows[atomicAdd(&found, 1)] = i;
         } else {
-            for (long long k = begin + lane; k < end; k += width) visit(i, k);
+            for (i64 k = begin + lane; k < end; k += width) visit(i, k);
         }
     }
     __syncthreads();
     for (int n = 0; n < found; ++n) {
         const int row = long_rows[n];
-        for (long long k = start[row] + threadIdx.x; k < start[row + 1]; k += blockDim.x) visit(row, k);
+        for (i64 k = start[row] + threadIdx.x; k < start[row + 1]; k += blockDim.x) visit(row, k);
     }
 }
 
 // Calls put(place, row, entry) for all entries of A, with the place of each in the transpose.
 template <typename Put>
-DEVICE void for_places(
-    int rows, int width, In<long long> a_start, In<int> a_columns, In<int> ranks, In<long long> start, Put put
-) {
-    for_entries(a_start, rows, width, [&](int i, long long k) { put(start[a_columns[k]] + ranks[k], i, k); });
+DEVICE void for_places(int rows, int width, In<i64> a_start, In<int> a_columns, In<int> ranks, In<i64> start, Put put) {
+    for_entries(a_start, rows, width, [&](int i, i64 k) { put(start[a_columns[k]] + ranks[k], i, k); });
 }
 
-#define PLACES int rows, int width, In<long long> a_start, In<int> a_columns, In<int> ranks, In<long long> start
+#define PLACES int rows, int width, In<i64> a_start, In<int> a_columns, In<int> ranks, In<i64> start
 #define THESE_PLACES rows, width, a_start, a_columns, ranks, start
 
 // Entries to their rows of the transpose, 12 and 24 bytes an entry beside begins of rows. Those of a row of the transpose come from rows close to each
 // other, so they meet in L2, as long as that holds all rows that are written at a time: together, both kernels' entries took
 // 1.3 times as long, on lattices with 65,000 points in a plane as with 262,000.
 ENTRY scatter_columns(PLACES, Out<int> columns) {
-    for_places(THESE_PLACES, [&](long long to, int i, long long) { columns[to] = i; });
+    for_places(THESE_PLACES, [&](i64 to, int i, i64) { columns[to] = i; });
 }
 ENTRY scatter_values(PLACES, In<double> a_values, Out<double> values) {
-    for_places(THESE_PLACES, [&](long long to, int, long long k) { values[to] = a_values[k]; });
+    for_places(THESE_PLACES, [&](i64 to, int, i64 k) { values[to] = a_values[k]; });
 }
 
 // The lengths of rows in another order, where -1 is a row without entries.
-ENTRY lengths_in_order(int rows, In<int> order, In<long long> start, Out<long long> lengths) {
+ENTRY lengths_in_order(int rows, In<int> order, In<i64> start, Out<i64> lengths) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < rows) lengths[i] = order[i] < 0 ? 0 : start[order[i] + 1] - start[order[i]];
 }
 
 // Rows in that order, to their places. 24 bytes an entry.
 ENTRY reorder(
-    int rows, int width, In<long long> a_start, In<int> a_columns, In<double> a_values, In<int> order,
-    In<long long> start, Out<int> columns, Out<double> values
+    int rows, int width, In<i64> a_start, In<int> a_columns, In<double> a_values, In<int> order,
+    In<i64> start, Out<int> columns, Out<double> values
 ) {
-    for_entries(start, rows, width, [&](int i, long long k) {
-        const long long from = a_start[order[i]] + k - start[i];
+    for_entries(start, rows, width, [&](int i, i64 k) {
+        const i64 from = a_start[order[i]] + k - start[i];
         columns[k] = a_columns[from];
         values[k] = a_values[from];
     });
@@ -80,14 +78,14 @@ ENTRY reorder(
 // Rows as they come: in rooms, or compressed where those have no size.
 struct Found {
     Rooms rooms;
-    In<long long> start;
+    In<i64> start;
     const int* columns;
     const double* values;
-    long long from;
+    i64 from;
 
     // Go to row i, which is to begin there; its length, or 0 where it found no room.
-    DEVICE long long find(int i, long long begin) {
-        const long long size = start[i + 1] - begin;
+    DEVICE i64 find(int i, i64 begin) {
+        const i64 size = start[i + 1] - begin;
         if (rooms.room && size > max(rooms.room, rooms.larger)) return 0;
         from = rooms.room ? rooms.begin(i, size, columns) : begin;
         return size;
@@ -105,17 +103,17 @@ struct alignas(16) Image {
 // Rows of which entries from the diagonal on are in rooms, and those below it are images: first[i] and on of row i.
 struct Halves {
     Rooms rooms;
-    In<long long> lengths;
+    In<i64> lengths;
     In<int> columns;
     In<double> values;
-    In<long long> first;
+    In<i64> first;
     In<Image> images;
     const Image* own;   // of the row
-    long long from;
+    i64 from;
     int below;
 
-    DEVICE long long find(int i, long long) {
-        long long length;
+    DEVICE i64 find(int i, i64) {
+        i64 length;
         RightRows{lengths, columns, rooms}.find(i, from, length);
         own = images + first[i];
         below = static_cast<int>(first[i + 1] - first[i]);
@@ -130,7 +128,7 @@ struct Halves {
 // memory, of up to `most` entries (a multiple of four), 12 bytes each; an entry finds its place by counting the smaller
 // columns. 24 bytes an entry.
 template <int G, typename Source>
-DEVICE void sort_rows(const Stage& stage, int most, Source source, In<long long> start, int* columns, double* values) {
+DEVICE void sort_rows(const Stage& stage, int most, Source source, In<i64> start, int* columns, double* values) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
     double* held = reinterpret_cast<double*>(memory) + threadIdx.x / G * most;
@@ -139,7 +137,7 @@ DEVICE void sort_rows(const Stage& stage, int most, Source source, In<long long>
     Turns<G> turns(stage);
     while (turns.next()) {
         const int i = turns.row();
-        long long begin = 0, size = 0;
+        i64 begin = 0, size = 0;
         if (i >= 0) {
             begin = start[i];
             size = source.find(i, begin);
@@ -170,15 +168,15 @@ DEVICE void sort_rows(const Stage& stage, int most, Source source, In<long long>
 
 #define KERNELS(G)                                                                                                       \
     ENTRY sort_##G(                                                                                                      \
-        STAGE, int most, ROOMS, In<long long> start, const int* from_columns, const double* from_values, int* columns,   \
+        STAGE, int most, ROOMS, In<i64> start, const int* from_columns, const double* from_values, int* columns,         \
         double* values                                                                                                   \
     ) {                                                                                                                  \
         const Found found{THESE_ROOMS, start, from_columns, from_values, 0};                                             \
         sort_rows<G>(THIS_STAGE, most, found, start, columns, values);                                                   \
     }                                                                                                                    \
     ENTRY sort_halves_##G(                                                                                               \
-        STAGE, int most, ROOMS, In<long long> lengths, In<int> from_columns, In<double> from_values,                     \
-        In<long long> first, In<Image> images, In<long long> start, int* columns, double* values                         \
+        STAGE, int most, ROOMS, In<i64> lengths, In<int> from_columns, In<double> from_values,                           \
+        In<i64> first, In<Image> images, In<i64> start, int* columns, double* values                                     \
     ) {                                                                                                                  \
         const Halves halves{THESE_ROOMS, lengths, from_columns, from_values, first, images, nullptr, 0, 0};              \
         sort_rows<G>(THIS_STAGE, most, halves, start, columns, values);                                                  \
@@ -190,12 +188,12 @@ KERNELS(32)
 
 // Some of those rows with their columns as they come, a block each.
 ENTRY gather_halves(
-    In<int> which, ROOMS, In<long long> lengths, In<int> from_columns, In<double> from_values, In<long long> first,
-    In<Image> images, In<long long> start, int* columns, double* values
+    In<int> which, ROOMS, In<i64> lengths, In<int> from_columns, In<double> from_values, In<i64> first,
+    In<Image> images, In<i64> start, int* columns, double* values
 ) {
     Halves halves{THESE_ROOMS, lengths, from_columns, from_values, first, images, nullptr, 0, 0};
     const int i = which[blockIdx.x];
-    const long long size = halves.find(i, 0), to = start[i];
+    const i64 size = halves.find(i, 0), to = start[i];
     for (int n = threadIdx.x; n < size; n += blockDim.x) {
         columns[to + n] = halves.column(n);
         values[to + n] = halves.value(n);
@@ -207,11 +205,10 @@ ENTRY gather_halves(
 // find none, below it those that were not found. The arrays of values may be the same; if they are not, those without a
 // mirror image are not written below the diagonal.
 ENTRY mirror(
-    int rows, int width, In<long long> start, In<int> columns, const double* from, double* values, int below,
-    unsigned long long* wrong
+    int rows, int width, In<i64> start, In<int> columns, const double* from, double* values, int below, u64* wrong
 ) {
     int missed = 0;
-    for_entries(start, rows, width, [&](int i, long long k) {
+    for_entries(start, rows, width, [&](int i, i64 k) {
         const int j = columns[k] - below;
         if (j < 0 || j >= rows || j == i) {
             values[k] = from[k];
@@ -220,55 +217,50 @@ ENTRY mirror(
         ++missed;
         if (j < i) return;
         const double value = from[k];
-        const long long first = start[j];
+        const i64 first = start[j];
         const int* const row = columns + first;
         const int size = static_cast<int>(start[j + 1] - first), wanted = below + i;
-        int low = 0, high = size;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (row[middle] < wanted) low = middle + 1;
-            else high = middle;
-        }
+        const int low = search(0, size, [&](int middle) { return row[middle] < wanted; });
         const bool there = low < size && row[low] == wanted;
         values[k] = value;
         if (!there) return;
         values[first + low] = value;
         missed -= 2;
     });
-    missed = __reduce_add_sync(0xffffffffu, missed);
+    missed = __reduce_add_sync(ALL_LANES, missed);
     __shared__ int all;
     if (threadIdx.x == 0) all = 0;
     __syncthreads();
     if (threadIdx.x % WARP == 0 && missed) atomicAdd(&all, missed);
     __syncthreads();
-    if (threadIdx.x == 0 && all) atomicAdd(wrong, static_cast<unsigned long long>(static_cast<long long>(all)));
+    if (threadIdx.x == 0 && all) atomicAdd(wrong, static_cast<u64>(static_cast<i64>(all)));
 }
 
 // Entries above the diagonal, in rooms or compressed: how many each column has, and the rank of each among those, by chance. Row
 // i has its diagonal in column first + i. 8 bytes an entry, and an atomic addition in L2.
 ENTRY rank_mirrored(
-    int rows, int width, int first, In<long long> lengths, In<int> columns, ROOMS, Out<int> counts, Out<int> ranks
+    int rows, int width, int first, In<i64> lengths, In<int> columns, ROOMS, Out<int> counts, Out<int> ranks
 ) {
-    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
+    const i64 thread = thread_number(), i = thread / width;
     if (i >= rows) return;
-    long long from, length;
+    i64 from, length;
     RightRows{lengths, columns, THESE_ROOMS}.find(static_cast<int>(i), from, length);
-    for (long long k = from + thread % width; k < from + length; k += width)
+    for (i64 k = from + thread % width; k < from + length; k += width)
         if (columns[k] > first + i) ranks[k] = atomicAdd(counts + columns[k], 1);
 }
 
 // Images of entries above the diagonal in columns low .. high, column after column: those of column j begin at begin[j - low]. 16
 // bytes read an entry, and 16 written at once: those of a column come from rows close to each other, so they meet in L2.
 ENTRY scatter_images(
-    int rows, int width, int first, In<long long> lengths, In<int> columns, In<double> values, ROOMS, In<int> ranks,
-    int low, int high, In<long long> begin, Out<Image> images
+    int rows, int width, int first, In<i64> lengths, In<int> columns, In<double> values, ROOMS, In<int> ranks,
+    int low, int high, In<i64> begin, Out<Image> images
 ) {
-    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
+    const i64 thread = thread_number(), i = thread / width;
     if (i >= rows) return;
     const int row = first + static_cast<int>(i);
-    long long from, length;
+    i64 from, length;
     RightRows{lengths, columns, THESE_ROOMS}.find(static_cast<int>(i), from, length);
-    for (long long k = from + thread % width; k < from + length; k += width) {
+    for (i64 k = from + thread % width; k < from + length; k += width) {
         const int column = columns[k];
         if (column > row && column >= low && column < high) images[begin[column - low] + ranks[k]] = {values[k], row};
     }
@@ -276,16 +268,16 @@ ENTRY scatter_images(
 
 // Images that other chunks have sent, among those of own entries: of row i behind begin[i], by rank. Columns move by `shift`.
 ENTRY place_images(
-    long long count, In<int> of_rows, In<int> columns, In<double> values, In<int> ranks, int shift, In<long long> begin,
+    i64 count, In<int> of_rows, In<int> columns, In<double> values, In<int> ranks, int shift, In<i64> begin,
     Out<Image> images
 ) {
-    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 k = thread_number();
     if (k < count) images[begin[of_rows[k]] + ranks[k]] = {values[k], columns[k] + shift};
 }
 
 // Images in two arrays, rows less `first`.
-ENTRY split_images(long long count, In<Image> images, int first, Out<int> rows, Out<double> values) {
-    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+ENTRY split_images(i64 count, In<Image> images, int first, Out<int> rows, Out<double> values) {
+    const i64 k = thread_number();
     if (k >= count) return;
     const Image image = images[k];
     rows[k] = image.column - first;
@@ -294,8 +286,8 @@ ENTRY split_images(long long count, In<Image> images, int first, Out<int> rows, 
 
 // Other numbers for columns, in place: all move by `shift`, and of those from `end` on only some are left, of which before[n]
 // come before the n-th; all are where it is null.
-ENTRY rename_columns(long long count, int end, int shift, In<long long> before, Out<int> columns) {
-    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+ENTRY rename_columns(i64 count, int end, int shift, In<i64> before, Out<int> columns) {
+    const i64 k = thread_number();
     if (k >= count) return;
     const int column = columns[k];
     columns[k] = shift + (before && column >= end ? end + static_cast<int>(before[column - end]) : column);
@@ -304,34 +296,34 @@ ENTRY rename_columns(long long count, int end, int shift, In<long long> before, 
 // Rows of R A P, compressed or in rooms, of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A
 // warp's group of eight lanes a row: they make products of r and the diagonal together, and add them up one after the other.
 ENTRY fill_lost(
-    In<long long> start, In<int> columns, Out<double> values, ROOMS, int rows, int below, In<long long> r_start,
+    In<i64> start, In<int> columns, Out<double> values, ROOMS, int rows, int below, In<i64> r_start,
     In<int> r_columns, In<double> r_values, In<double> diagonal, double negligible
 ) {
     constexpr int G = 8;
     const Group<G> group;
-    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / G);
-    long long first = 0, last = 0, begin = 0, end = 0;
+    const int i = static_cast<int>((thread_number()) / G);
+    i64 first = 0, last = 0, begin = 0, end = 0;
     if (i < rows) {
         first = r_start[i];
         last = r_start[i + 1];
         const RightRows of{start, columns, THESE_ROOMS};
-        long long length;
+        i64 length;
         of.find(i, begin, length);
         end = begin + length;
     }
     double size = 0.0;
     for (; group.any(first < last); first += G) {
-        const long long k = first + group.lane;
+        const i64 k = first + group.lane;
         double part = 0.0;   // zeros change no sum that begins with +0
         if (k < last) part = __dmul_rn(__dmul_rn(r_values[k], r_values[k]), diagonal[r_columns[k]]);
         UNROLLED for (int lane = 0; lane < G; ++lane) size = __dadd_rn(size, group.from(part, lane));
     }
-    long long found = -1;   // the diagonal's entry, in the lane that has seen it
-    for (long long k = begin + group.lane; k < end; k += G)
+    i64 found = -1;   // the diagonal's entry, in the lane that has seen it
+    for (i64 k = begin + group.lane; k < end; k += G)
         if (columns[k] == below + i) found = k;
     const bool lost = found >= 0 && values[found] <= __dmul_rn(negligible, size);
     if (!group.ballot(lost)) return;
-    for (long long k = begin + group.lane; k < end; k += G)
+    for (i64 k = begin + group.lane; k < end; k += G)
         if (columns[k] != below + i) values[k] = 0.0;
     if (lost) values[found] = size > 0.0 ? size : 1.0;
 }

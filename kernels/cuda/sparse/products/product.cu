@@ -12,10 +12,9 @@
 #include "sparse/stages/rooms.cuh"
 
 constexpr int LENGTH_SHIFT = 40;
-constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer fills any table anyway
+constexpr i64 MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer fills any table anyway
 
 constexpr int BLOCK = 256;          // lanes of a sampled row, which a block counts
-constexpr unsigned FULL = 0xffffffffu;
 constexpr int EVERY = -(1 << 30);   // a `diagonal` before all columns: every one is wanted
 
 template <>
@@ -40,7 +39,7 @@ DEVICE int ranked(const Group<G>& group, bool flag, int& total) {
 template <>
 DEVICE int ranked<BLOCK>(const Group<BLOCK>& group, bool flag, int& total) {
     __shared__ int counts[2][BLOCK / WARP];   // in turns: lanes that are late still read those of the call before
-    const unsigned all = __ballot_sync(FULL, flag);
+    const unsigned all = __ballot_sync(ALL_LANES, flag);
     const int warp = group.lane / WARP, lane = group.lane % WARP;
     int* const found = counts[group.turn ^= 1];
     if (lane == 0) found[warp] = __popc(all);
@@ -57,23 +56,23 @@ DEVICE int ranked<BLOCK>(const Group<BLOCK>& group, bool flag, int& total) {
 template <int G>
 struct Taken {
     const Group<G>& group;
-    unsigned long long row;
+    u64 row;
     double factor;
 
-    DEVICE Taken(const Group<G>& of, unsigned long long packed, double scale)
+    DEVICE Taken(const Group<G>& of, u64 packed, double scale)
         : group(of), row(packed), factor(scale) {}
-    DEVICE unsigned long long row_of(int lane) const { return group.from(row, lane); }
+    DEVICE u64 row_of(int lane) const { return group.from(row, lane); }
     DEVICE double factor_of(int lane) const { return group.from(factor, lane); }
     DEVICE void stop() { row = 0; }
 };
 
 template <>
 struct Taken<BLOCK> {
-    unsigned long long* rows;
+    u64* rows;
     double* factors;
 
-    DEVICE Taken(const Group<BLOCK>& group, unsigned long long packed, double scale) {
-        __shared__ unsigned long long all_rows[BLOCK];
+    DEVICE Taken(const Group<BLOCK>& group, u64 packed, double scale) {
+        __shared__ u64 all_rows[BLOCK];
         __shared__ double all_factors[BLOCK];
         rows = all_rows;
         factors = all_factors;
@@ -82,7 +81,7 @@ struct Taken<BLOCK> {
         factors[group.lane] = scale;
         __syncthreads();
     }
-    DEVICE unsigned long long row_of(int lane) const { return rows[lane]; }
+    DEVICE u64 row_of(int lane) const { return rows[lane]; }
     DEVICE double factor_of(int lane) const { return factors[lane]; }
     DEVICE void stop() {}
 };
@@ -101,16 +100,16 @@ DEVICE void clear(const Group<G>& group, int* keys, int bits) {
 // done wait until the last one of the warp is.
 template <int G, bool VALUES, typename Visit>
 DEVICE void walk(
-    const Group<G>& group, long long begin, long long end, In<int> a_columns, In<double> a_values, const RightRows& b,
+    const Group<G>& group, i64 begin, i64 end, In<int> a_columns, In<double> a_values, const RightRows& b,
     In<double> b_values, Visit visit
 ) {
     while (true) {
         const int count = static_cast<int>(end - begin < G ? end - begin : G), most = G < WARP ? group.most(count) : count;
         if (most == 0) return;
-        unsigned long long row_of_b = 0;   // where it begins, and its length in the upper bits
+        u64 row_of_b = 0;   // where it begins, and its length in the upper bits
         double factor = 0.0;
         if (group.lane < count) {
-            long long from, length;
+            i64 from, length;
             b.find(a_columns[begin + group.lane], from, length);
             row_of_b = from | (length < MOST_LENGTH ? length : MOST_LENGTH) << LENGTH_SHIFT;
             if (VALUES) factor = a_values[begin + group.lane];
@@ -118,9 +117,9 @@ DEVICE void walk(
         begin += count;
         Taken<G> taken(group, row_of_b, factor);
         for (int q = 0; q < most; ++q) {
-            const unsigned long long packed = taken.row_of(q);
+            const u64 packed = taken.row_of(q);
             const double scale = VALUES ? taken.factor_of(q) : 0.0;
-            const long long row = packed & (1ull << LENGTH_SHIFT) - 1ull;
+            const i64 row = packed & (1ull << LENGTH_SHIFT) - 1ull;
             int size = static_cast<int>(packed >> LENGTH_SHIFT);
             for (int base = 0; G < WARP ? group.any(base < size) : base < size; base += G) {
                 const int m = base + group.lane;
@@ -141,10 +140,10 @@ DEVICE void walk(
 // `longest`.
 template <int G>
 DEVICE int columns_of(
-    const Group<G>& group, const Table& table, int i, In<long long> a_start, In<int> a_columns, const RightRows& b,
-    int most, long long longest, int least
+    const Group<G>& group, const Table& table, int i, In<i64> a_start, In<int> a_columns, const RightRows& b,
+    int most, i64 longest, int least
 ) {
-    long long begin = 0, end = 0;
+    i64 begin = 0, end = 0;
     int found = 0;
     if (i >= 0) {
         begin = a_start[i];
@@ -167,8 +166,7 @@ DEVICE int columns_of(
 
 // counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; longer rows are passed on.
 EACH(G, 4, 8, 16, 32) ENTRY count_##G(
-    STAGE, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest,
-    Out<long long> counts
+    STAGE, In<i64> a_start, In<int> a_columns, RIGHT, int bits, int most, i64 longest, Out<i64> counts
 ) {
     const Stage stage = THIS_STAGE;
     const RightRows b RIGHT_ROWS;
@@ -192,8 +190,8 @@ EACH(G, 4, 8, 16, 32) ENTRY count_##G(
 // Row number `sample` of so many that are spread over all: one of each of equal stretches, at a place that differs from stretch
 // to stretch (by the golden ratio). On a lattice, equal steps may hit the same side of it in each plane.
 DEVICE int sampled_row(int sample, int samples, int rows) {
-    const long long first = static_cast<long long>(sample) * rows / samples;
-    const long long stretch = static_cast<long long>(sample + 1) * rows / samples - first;
+    const i64 first = static_cast<i64>(sample) * rows / samples;
+    const i64 stretch = static_cast<i64>(sample + 1) * rows / samples - first;
     const unsigned turn = static_cast<unsigned>(sample) * 2654435769u;
     return static_cast<int>(min(first + (turn * stretch >> 32), rows - 1LL));
 }
@@ -201,8 +199,7 @@ DEVICE int sampled_row(int sample, int samples, int rows) {
 // Columns of sampled rows, of as many as there are blocks, from `diagonal` + i on in row i. Of longer rows than the table has
 // room for it tells most + 1.
 ENTRY count_some(
-    int rows, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest, int diagonal,
-    Out<int> counts
+    int rows, In<i64> a_start, In<int> a_columns, RIGHT, int bits, int most, i64 longest, int diagonal, Out<int> counts
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<BLOCK> group;
@@ -214,7 +211,7 @@ ENTRY count_some(
 }
 
 // Entries of sampled rows, of as many as there are threads.
-ENTRY lengths_of_some(int rows, In<long long> start, Out<int> lengths) {
+ENTRY lengths_of_some(int rows, In<i64> start, Out<int> lengths) {
     const int samples = gridDim.x * blockDim.x, sample = blockIdx.x * blockDim.x + threadIdx.x;
     const int i = sampled_row(sample, samples, rows);
     lengths[sample] = static_cast<int>(start[i + 1] - start[i]);
@@ -226,9 +223,9 @@ ENTRY lengths_of_some(int rows, In<long long> start, Out<int> lengths) {
 // to larger ones if they need them. Of row i of these the columns from `diagonal` + i on.
 template <int G, bool KNOWN>
 DEVICE void fill_rows(
-    const Stage& stage, In<long long> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
-    In<double> b_values, int bits, int most, long long longest, bool ascending, In<long long> start, const Rooms& rooms,
-    int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
+    const Stage& stage, In<i64> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
+    In<double> b_values, int bits, int most, i64 longest, bool ascending, In<i64> start, const Rooms& rooms,
+    int diagonal, Out<i64> counts, Out<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -239,14 +236,14 @@ DEVICE void fill_rows(
     Turns<G> turns(stage);
     while (turns.next()) {
         const int i = turns.row();
-        long long begin = 0, end = 0, out = 0;
+        i64 begin = 0, end = 0, out = 0;
         int size = 0;
         bool passed = false;
         if (i >= 0) {
             begin = a_start[i];
             end = a_start[i + 1];
-            out = KNOWN ? start[i] : static_cast<long long>(i) * rooms.room;
-            const long long wanted = KNOWN ? start[i + 1] - out : most;
+            out = KNOWN ? start[i] : static_cast<i64>(i) * rooms.room;
+            const i64 wanted = KNOWN ? start[i + 1] - out : most;
             passed = wanted > most || end - begin > longest || (!KNOWN && stage.number && turns.at() >= rooms.count);
             if (passed) begin = end;
             else size = static_cast<int>(wanted);
@@ -303,24 +300,24 @@ DEVICE void fill_rows(
 
 // Rows from their rooms to their places; those that have none are another kernel's. `width` threads a row.
 ENTRY move_rows(
-    int rows, int width, ROOMS, In<int> from_columns, In<double> from_values, In<long long> start, Out<int> columns,
+    int rows, int width, ROOMS, In<int> from_columns, In<double> from_values, In<i64> start, Out<int> columns,
     Out<double> values
 ) {
-    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
+    const i64 thread = thread_number(), i = thread / width;
     if (i >= rows) return;
-    const long long to = start[i], length = start[i + 1] - to;
+    const i64 to = start[i], length = start[i + 1] - to;
     if (length > max(room, larger)) return;
-    const long long from = (THESE_ROOMS).begin(i, length, from_columns);
+    const i64 from = (THESE_ROOMS).begin(i, length, from_columns);
     for (int n = static_cast<int>(thread % width); n < length; n += width) {
         columns[to + n] = from_columns[from + n];
         values[to + n] = from_values[from + n];
     }
 }
 
-#define LEFT In<long long> a_start, In<int> a_columns, In<double> a_values
+#define LEFT In<i64> a_start, In<int> a_columns, In<double> a_values
 
 EACH(G, 4, 8, 16, 32) ENTRY fill_##G(
-    STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, In<long long> start,
+    STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, i64 longest, int ascending, In<i64> start,
     Out<int> columns, Out<double> values
 ) {
     const RightRows b RIGHT_ROWS;
@@ -331,8 +328,8 @@ EACH(G, 4, 8, 16, 32) ENTRY fill_##G(
 }
 
 EACH(G, 4, 8, 16, 32) ENTRY make_##G(
-    STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, ROOMS, int diagonal,
-    Out<long long> counts, Out<int> columns, Out<double> values
+    STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, i64 longest, int ascending, ROOMS, int diagonal,
+    Out<i64> counts, Out<int> columns, Out<double> values
 ) {
     const RightRows b RIGHT_ROWS;
     fill_rows<G, false>(
@@ -342,10 +339,10 @@ EACH(G, 4, 8, 16, 32) ENTRY make_##G(
 }
 
 // Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
-ENTRY add_sorted(In<long long> begin, long long sums, In<long long> order, In<double> products, Out<double> out) {
-    const long long s = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+ENTRY add_sorted(In<i64> begin, i64 sums, In<i64> order, In<double> products, Out<double> out) {
+    const i64 s = thread_number();
     if (s >= sums) return;
     double sum = products[order[begin[s]]];
-    for (long long k = begin[s] + 1; k < begin[s + 1]; ++k) sum = __dadd_rn(sum, products[order[k]]);
+    for (i64 k = begin[s] + 1; k < begin[s + 1]; ++k) sum = __dadd_rn(sum, products[order[k]]);
     out[s] = sum;
 }

@@ -17,7 +17,7 @@ constexpr int AHEAD = 4;
 constexpr int GROUP = 128;        // columns of which it is known how many there are before
 
 struct Matrix {
-    const long long* start;
+    const i64* start;
     const int* columns;
     const double* values;
 };
@@ -56,17 +56,17 @@ struct Range {
 
 // Visits all products of a row of A, entries first .. last - 1, in any order.
 template <typename Visit>
-DEVICE void each_column(const Matrix a, const Matrix b, long long first, long long last, Visit visit) {
-    for (long long k = first + threadIdx.x / LANES; k < last; k += THREADS / LANES) {
+DEVICE void each_column(const Matrix a, const Matrix b, i64 first, i64 last, Visit visit) {
+    for (i64 k = first + threadIdx.x / LANES; k < last; k += THREADS / LANES) {
         const int j = a.columns[k];
-        const long long end = b.start[j + 1];
-        for (long long m = b.start[j] + threadIdx.x % LANES; m < end; m += LANES) visit(b.columns[m]);
+        const i64 end = b.start[j + 1];
+        for (i64 m = b.start[j] + threadIdx.x % LANES; m < end; m += LANES) visit(b.columns[m]);
     }
 }
 
 // The first and the last column of a row, for all threads; of one without columns, 0 and -1. Rows of ranges that have all
 // columns are not looked at.
-DEVICE int2 limits(const Matrix a, const Matrix b, long long first, long long last, int columns, int range) {
+DEVICE int2 limits(const Matrix a, const Matrix b, i64 first, i64 last, int columns, int range) {
     __shared__ int low, high;
     if (columns <= range) return make_int2(0, columns - 1);
     __syncthreads();   // threads that are late still read those of the row before
@@ -74,8 +74,8 @@ DEVICE int2 limits(const Matrix a, const Matrix b, long long first, long long la
     __syncthreads();
     int least = columns, most = -1;
     each_column(a, b, first, last, [&](int column) { least = min(least, column); most = max(most, column); });
-    least = __reduce_min_sync(0xffffffffu, least);
-    most = __reduce_max_sync(0xffffffffu, most);
+    least = __reduce_min_sync(ALL_LANES, least);
+    most = __reduce_max_sync(ALL_LANES, most);
     if (threadIdx.x % WARP == 0) { atomicMin(&low, least); atomicMax(&high, most); }
     __syncthreads();
     return make_int2(low / GROUP * GROUP, high);
@@ -98,7 +98,7 @@ DEVICE int2 sums_of_block(int value) {
 }
 
 // The bits of a range of a row.
-DEVICE void find(const Range& there, const Matrix a, const Matrix b, long long first, long long last) {
+DEVICE void find(const Range& there, const Matrix a, const Matrix b, i64 first, i64 last) {
     __syncthreads();
     there.clear();
     __syncthreads();
@@ -107,21 +107,21 @@ DEVICE void find(const Range& there, const Matrix a, const Matrix b, long long f
 }
 
 #define MATRICES \
-    In<int> rows, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start, \
+    In<int> rows, In<i64> a_start, In<int> a_columns, In<double> a_values, In<i64> b_start, \
     In<int> b_columns, In<double> b_values, int columns, int range
 #define OWN_ROW                                                                                                          \
     const Matrix a{a_start, a_columns, a_values}, b{b_start, b_columns, b_values};                                       \
     const int i = rows[blockIdx.x];                                                                                      \
-    const long long first = a_start[i], last = a_start[i + 1];                                                           \
+    const i64 first = a_start[i], last = a_start[i + 1];                                                                 \
     extern __shared__ __align__(16) char memory[];
 
 // lengths[n] of row rows[n] of A B, a block each.
-ENTRY __launch_bounds__(THREADS) count_wide(MATRICES, Out<long long> lengths) {
+ENTRY __launch_bounds__(THREADS) count_wide(MATRICES, Out<i64> lengths) {
     OWN_ROW
     Range there{reinterpret_cast<unsigned*>(memory), nullptr, 0, range};
     const int2 ends = limits(a, b, first, last, columns, range);
     int found = 0;
-    for (long long from = ends.x; from <= ends.y; from += range) {
+    for (i64 from = ends.x; from <= ends.y; from += range) {
         there.from = static_cast<int>(from);
         find(there, a, b, first, last);
         for (int group = threadIdx.x; group < range / GROUP; group += THREADS) found += there.count(group);
@@ -133,21 +133,20 @@ ENTRY __launch_bounds__(THREADS) count_wide(MATRICES, Out<long long> lengths) {
 // Row rows[n] of A B with ascending columns, a block each, from starts[n] on, where the row before has its end. `room` sums fit
 // into shared memory. `turns`, unless it is null: for each entry the number of its first product, with n above it.
 ENTRY __launch_bounds__(THREADS) fill_wide(
-    MATRICES, int room, In<long long> starts, In<long long> lengths, Out<int> out_columns, double* out_values,
-    long long* turns
+    MATRICES, int room, In<i64> starts, In<i64> lengths, Out<int> out_columns, double* out_values, i64* turns
 ) {
     OWN_ROW
-    __shared__ long long row_of[THREADS];
+    __shared__ i64 row_of[THREADS];
     __shared__ int size_of[THREADS];
     __shared__ double factor_of[THREADS];
     Range there{reinterpret_cast<unsigned*>(memory), reinterpret_cast<int*>(memory + range / 8), 0, range};
     double* const own = reinterpret_cast<double*>(memory + range / 8 + range / GROUP * 4);
-    const long long out = starts[blockIdx.x];
+    const i64 out = starts[blockIdx.x];
     const int size = static_cast<int>(lengths[blockIdx.x]);
     double* const sums = size <= room ? own : out_values + out;
     const int2 ends = limits(a, b, first, last, columns, range);
     int found = 0;
-    for (long long from = ends.x; from <= ends.y && found < size; from += range) {
+    for (i64 from = ends.x; from <= ends.y && found < size; from += range) {
         there.from = static_cast<int>(from);
         find(there, a, b, first, last);
         const int groups = range / GROUP, mine = (groups + THREADS - 1) / THREADS, begin = threadIdx.x * mine;
@@ -170,14 +169,14 @@ ENTRY __launch_bounds__(THREADS) fill_wide(
                 if (turns) turns[out + place] = -1;
             }
         }
-        long long turn = static_cast<long long>(blockIdx.x) << 40;
+        i64 turn = static_cast<i64>(blockIdx.x) << 40;
         const auto add = [&](int column, double term) {
             if (!there.has(column)) return;
             const int place = there.place(column);
             sums[place] = __dadd_rn(sums[place], term);
             if (turns && turns[out + place] < 0) turns[out + place] = turn + threadIdx.x;
         };
-        for (long long k = first; k < last; k += THREADS) {
+        for (i64 k = first; k < last; k += THREADS) {
             const int count = static_cast<int>(last - k < THREADS ? last - k : THREADS);
             __syncthreads();
             if (threadIdx.x < count) {
@@ -192,7 +191,7 @@ ENTRY __launch_bounds__(THREADS) fill_wide(
                 double term[AHEAD];
                 UNROLLED for (int n = 0; n < AHEAD; ++n) {
                     const bool has = q + n < count && static_cast<int>(threadIdx.x) < size_of[q + n];
-                    const long long m = has ? row_of[q + n] + threadIdx.x : 0;
+                    const i64 m = has ? row_of[q + n] + threadIdx.x : 0;
                     column[n] = has ? b_columns[m] : NONE;
                     term[n] = has ? __dmul_rn(factor_of[q + n], b_values[m]) : 0.0;
                 }

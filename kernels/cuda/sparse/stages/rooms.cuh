@@ -5,22 +5,22 @@
 // others, and the first column of its own room tells in which.
 struct Rooms {
     int room, larger;
-    long long behind, count;
+    i64 behind, count;
 
     // The first place of a row of so many entries.
-    DEVICE long long begin(long long i, long long length, const int* columns) const {
-        const long long own = i * room;
-        return length > room ? behind + static_cast<long long>(columns[own]) * larger : own;
+    DEVICE i64 begin(i64 i, i64 length, const int* columns) const {
+        const i64 own = i * room;
+        return length > room ? behind + static_cast<i64>(columns[own]) * larger : own;
     }
 };
 
 // Rows of the right factor of a product: compressed ones, which begin at start[j]; or rows in rooms, of start[j] entries each.
 struct RightRows {
-    In<long long> start;
+    In<i64> start;
     In<int> columns;
     Rooms rooms;   // none of any size if rows are compressed
 
-    DEVICE void find(int j, long long& from, long long& length) const {
+    DEVICE void find(int j, i64& from, i64& length) const {
         from = start[j];
         if (rooms.room == 0) {
             length = start[j + 1] - from;
@@ -31,10 +31,10 @@ struct RightRows {
     }
 };
 
-#define ROOMS int room, int larger, long long behind, long long larger_rooms
+#define ROOMS int room, int larger, i64 behind, i64 larger_rooms
 #define THESE_ROOMS                                                                                                      \
     Rooms { room, larger, behind, larger_rooms }
-#define RIGHT In<long long> b_start, In<int> b_columns, int b_room, int b_larger, long long b_behind
+#define RIGHT In<i64> b_start, In<int> b_columns, int b_room, int b_larger, i64 b_behind
 #define RIGHT_ROWS                                                                                                       \
     {                                                                                                                    \
         b_start, b_columns, { b_room, b_larger, b_behind, 0 }                                                            \

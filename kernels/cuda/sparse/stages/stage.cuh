@@ -12,11 +12,11 @@ struct Stage {
     DEVICE int count() const { return number ? passed[number - 1] : rows; }
 
     DEVICE int row(int place) const {
-        return number ? lists[static_cast<long long>((number - 1) % 3) * rows + place] : place;
+        return number ? lists[static_cast<i64>((number - 1) % 3) * rows + place] : place;
     }
 
     DEVICE void pass_on(int row) const {
-        lists[static_cast<long long>(number % 3) * rows + atomicAdd(passed + number, 1)] = row;
+        lists[static_cast<i64>(number % 3) * rows + atomicAdd(passed + number, 1)] = row;
     }
 };
 
@@ -24,13 +24,13 @@ struct Stage {
 template <int G>
 class Turns {
     const Stage& stage;
-    long long place, step;
+    i64 place, step;
     int count;
 
 public:
     DEVICE explicit Turns(const Stage& given) : stage(given), count(given.count()) {
-        step = static_cast<long long>(gridDim.x) * blockDim.x / G;
-        place = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / G - step;
+        step = static_cast<i64>(gridDim.x) * blockDim.x / G;
+        place = thread_number() / G - step;
     }
 
     // Whether any group of this warp has a row.
@@ -40,7 +40,7 @@ public:
     }
 
     // The place of this turn's row in its list.
-    DEVICE long long at() const { return place; }
+    DEVICE i64 at() const { return place; }
 
     // The row of this turn, -1 for none.
     DEVICE int row() const { return place < count ? stage.row(static_cast<int>(place)) : -1; }

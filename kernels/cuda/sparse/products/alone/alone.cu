@@ -10,7 +10,6 @@
 #include "sparse/products/alone/sums.cuh"
 
 constexpr int BATCH = 4;   // entries of a row of B that are requested together
-constexpr unsigned FULL = 0xffffffffu;
 constexpr bool alone = false, staged = true;   // whether lanes read entries of A for each other
 
 // An entry of A.
@@ -24,7 +23,7 @@ struct Batch {
     int column[BATCH];
     double value[BATCH];
 
-    DEVICE void ask(long long first, long long last, In<int> columns, In<double> values) {
+    DEVICE void ask(i64 first, i64 last, In<int> columns, In<double> values) {
         UNROLLED for (int u = 0; u < BATCH; ++u) {
             column[u] = first + u < last ? columns[first + u] : NONE;
             value[u] = first + u < last ? values[first + u] : 0.0;
@@ -38,8 +37,8 @@ struct Batch {
 };
 
 // Adds the products of an entry of A with the row first .. last - 1 of B.
-DEVICE void add_row(Sums& sums, double factor, long long first, long long last, In<int> columns, In<double> values) {
-    for (long long m = first; m < last && sums.count <= sums.most; m += BATCH) {
+DEVICE void add_row(Sums& sums, double factor, i64 first, i64 last, In<int> columns, In<double> values) {
+    for (i64 m = first; m < last && sums.count <= sums.most; m += BATCH) {
         Batch batch;
         batch.ask(m, last, columns, values);
         batch.add(sums, factor);
@@ -47,24 +46,24 @@ DEVICE void add_row(Sums& sums, double factor, long long first, long long last, 
 }
 
 #define FACTORS \
-    In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start, In<int> b_columns, \
+    In<i64> a_start, In<int> a_columns, In<double> a_values, In<i64> b_start, In<int> b_columns, \
     In<double> b_values
 
 // The sums of a row of A B, of which no more than most + 1 are counted. STAGED: where rows of A have many entries.
 template <bool STAGED>
-DEVICE void add_rows(Sums& sums, const Staged<Entry>& staged, long long i, int rows, FACTORS) {
-    long long k = i < rows ? a_start[i] : 0;
-    const long long end = i < rows ? a_start[i + 1] : 0;
+DEVICE void add_rows(Sums& sums, const Staged<Entry>& staged, i64 i, int rows, FACTORS) {
+    i64 k = i < rows ? a_start[i] : 0;
+    const i64 end = i < rows ? a_start[i + 1] : 0;
     if constexpr (!STAGED) {
         for (; k < end && sums.count <= sums.most; ++k) {
             const int j = a_columns[k];
             add_row(sums, a_values[k], b_start[j], b_start[j + 1], b_columns, b_values);
         }
     } else {
-        while (__any_sync(FULL, k < end)) {
-            staged.read(k, end, [=](long long from) { return Entry{a_values[from], a_columns[from]}; });
+        while (__any_sync(ALL_LANES, k < end)) {
+            staged.read(k, end, [=](i64 from) { return Entry{a_values[from], a_columns[from]}; });
             double factor[AT_ONCE] = {};
-            long long first[AT_ONCE], last[AT_ONCE];
+            i64 first[AT_ONCE], last[AT_ONCE];
             UNROLLED for (int q = 0; q < AT_ONCE; ++q) {
                 first[q] = last[q] = 0;
                 if (k + q >= end) continue;
@@ -90,17 +89,17 @@ DEVICE void add_rows(Sums& sums, const Staged<Entry>& staged, long long i, int r
 // Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Tables have
 // 1 << bits slots, more than `most`.
 EACH(READ, alone, staged) ENTRY make_##READ(
-    STAGE, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values
+    STAGE, FACTORS, int bits, int most, Out<i64> counts, Out<int> columns, Out<double> values
 ) {
     const Stage stage = THIS_STAGE;
     extern __shared__ __align__(16) char memory[];
     const int bytes = bytes_of_sums(bits, most), all = bytes + READ * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
     char* const own = memory + threadIdx.x / WARP * all;
     Sums sums(own, bits, most);
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 i = thread_number();
     const Staged<Entry> entries{reinterpret_cast<Entry*>(own + bytes)};
     bool left = i < stage.rows && a_start[i + 1] - a_start[i] > LONGEST;
-    const long long mine = left ? stage.rows : i;
+    const i64 mine = left ? stage.rows : i;
     add_rows<READ>(sums, entries, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
     if (i >= stage.rows) return;
     left = left || sums.count > most;

@@ -17,7 +17,7 @@ struct Held {
 
     // Ask for row j. What is behind its last entry may be anything.
     DEVICE void ask(const RightRows& b, In<double> b_values, int j, double scale) {
-        const long long from = static_cast<long long>(j) * ROOM;
+        const i64 from = static_cast<i64>(j) * ROOM;
         factor = scale;
         length = static_cast<int>(b.start[j]);
         UNROLLED for (int n = 0; n < ROOM / 4; ++n)
@@ -29,7 +29,7 @@ struct Held {
     // Add the products in columns from `least` on.
     DEVICE void add(Sums& sums, const RightRows& b, In<double> b_values, int least) const {
         if (length > ROOM) {   // it has a larger room
-            const long long from = b.rooms.behind + static_cast<long long>(columns[0].x) * b.rooms.larger;
+            const i64 from = b.rooms.behind + static_cast<i64>(columns[0].x) * b.rooms.larger;
             for (int n = 0; n < length; ++n)
                 if (b.columns[from + n] >= least) sums.add(b.columns[from + n], __dmul_rn(factor, b_values[from + n]));
             return;
@@ -46,17 +46,17 @@ struct Held {
 // Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Of row i the
 // columns from `diagonal` + i on. Tables have 1 << bits slots, more than `most`.
 EACH(ROOM, 8, 12, 16, 20, 24) ENTRY make_##ROOM(
-    STAGE, In<long long> a_start, In<int> a_columns, In<double> a_values, RIGHT, In<double> b_values, int bits, int most,
-    int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
+    STAGE, In<i64> a_start, In<int> a_columns, In<double> a_values, RIGHT, In<double> b_values, int bits, int most,
+    int diagonal, Out<i64> counts, Out<int> columns, Out<double> values
 ) {
     const Stage stage = THIS_STAGE;
     const RightRows b RIGHT_ROWS;
     extern __shared__ __align__(16) char memory[];
     Sums sums(memory + threadIdx.x / WARP * bytes_of_sums(bits, most), bits, most);
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const i64 i = thread_number();
     if (i >= stage.rows) return;
-    long long k = a_start[i];
-    const long long end = a_start[i + 1];
+    i64 k = a_start[i];
+    const i64 end = a_start[i + 1];
     if (end - k > LONGEST) {
         counts[i] = 0;
         stage.pass_on(static_cast<int>(i));
