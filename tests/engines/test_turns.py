@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 
 import pytest
 
@@ -25,6 +25,31 @@ def test_what_breaks_off_a_turn_waits_for_copies_to_the_host(monkeypatch: pytest
     with pytest.raises(KeyboardInterrupt), recorder.turn():
         raise KeyboardInterrupt
     assert waited == [True]
+
+
+def test_ctrl_c_as_a_turn_begins_leaves_the_device_to_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.engines.eager import cuda_graph
+
+    class Struck:
+        """A lock whose acquisition Ctrl-C follows."""
+
+        def __init__(self) -> None:
+            self.lock = RLock()
+            self.release = self.lock.release
+
+        def acquire(self, **_: float) -> bool:
+            self.lock.acquire()
+            raise KeyboardInterrupt
+
+    recorder, struck = cuda_graph.GraphRecorder(Alone()), Struck()
+    monkeypatch.setattr(recorder, "_turn", struck)
+    with pytest.raises(KeyboardInterrupt), recorder.turn():
+        pass
+    free: list[bool] = []
+    other = Thread(target=lambda: free.append(struck.lock.acquire(blocking=False)))
+    other.start()
+    other.join(10)
+    assert free == [True]
 
 
 class Stream(nullcontext[None]):

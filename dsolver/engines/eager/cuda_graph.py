@@ -102,10 +102,10 @@ class GraphRecorder:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """The stream as the current one, while no other thread of this process has a turn on its device."""
-        if not self._turn.acquire(timeout=_PATIENCE):
-            logger.warning(_BUSY)
-            self._turn.acquire()
         try:
+            if not self._turn.acquire(timeout=_PATIENCE):
+                logger.warning(_BUSY)
+                self._turn.acquire()
             with self.stream:
                 yield
         except BaseException:
@@ -114,7 +114,8 @@ class GraphRecorder:
                     self.stream.synchronize()
             raise
         finally:
-            self._turn.release()
+            with suppress(RuntimeError):  # it was not acquired: Ctrl-C comes before, or right behind it
+                self._turn.release()
 
     def repeat(self, step: Step, times: int, watch: Sequence[Any], how: Repetition = PLAIN) -> Samples:
         """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured.
