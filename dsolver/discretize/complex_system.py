@@ -44,9 +44,7 @@ class ComplexSystem:
             self._system.balance(part)
 
     def clear(self, x: Any) -> None:
-        """As of `System`."""
-        for part in (x.re, x.im):
-            self._system.clear(part)
+        """Nothing: complex rows are those of a matrix, and all of unknowns."""
 
     def centered(self, x: Any) -> Any:
         """As of `System`."""
