@@ -67,7 +67,8 @@ def _finest_rows(backend: Backend, number: int, block: RowBlock, *, bounds: Boun
     window = Window(first=first, rows=last - first, ghosts=start[:0], whole=True)
     if len(bounds) > 2:
         lower = sum(count for other, count in block.plan.receives if other < number)
-        window = replace(window, ghosts=asarray(block.ghosts), lower=lower, end=bounds[-1], whole=False)
+        ghosts = asarray(block.ghosts).copy()  # which is for reading alone where it has travelled: see below
+        window = replace(window, ghosts=ghosts, lower=lower, end=bounds[-1], whole=False)
     if block.order is not None:
         order = asarray(block.order)
         columns = np.concatenate([first + order, window.ghosts])[columns]

@@ -91,8 +91,7 @@ def _completed(
 ) -> LevelRows:
     amg, window, images = backend.amg, half.window, None
     if around:
-        messages = zip(*around.values(), strict=True)
-        rows, columns, values, *read = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in messages)
+        rows, columns, values, *read = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
         seen = np.concatenate([read[-1], window.ghosts])
         window = replace(window, ghosts=seen, lower=len(seen) - len(window.ghosts))
         images = Images(rows - window.first, window.places(amg, columns), values)
