@@ -94,7 +94,7 @@ def estimate(
         workers=1 if workers is None else workers, together=together, per_host=1 if per_host is None else per_host
     )
     check_device(device)
-    check_dtype(m, m.precision or precond_dtype)
+    check_dtype(None if isinstance(M, str) and M == AUTO else m, m.precision or precond_dtype)
     check_tolerance("rtol", rtol)
     _check_bandwidth(bandwidth)
     if per_host is not None and (workers is None or device != "cuda"):

@@ -159,7 +159,7 @@ class Setup:
         method_for(problem, self.method)
         check_value_type(self.dtype, self.precond_dtype, problem)
         m = chosen_for(self.M, problem, self.method, device, self.precond_dtype)
-        check_dtype(m, self.precond_dtype)
+        check_dtype(None if self.free else m, self.precond_dtype)  # Jacobi, which "auto" may take, stores nothing
         return Wishes(
             m=m,
             free=self.free,

@@ -539,6 +539,18 @@ def test_it_is_the_same_one_by_one_serially_together_and_in_float32() -> None:
     assert lowered.notes
 
 
+@pytest.mark.usefixtures("_costly")
+def test_a_value_type_for_m_does_not_depend_on_what_auto_takes() -> None:
+    """Jacobi, which stores nothing, is not refused; one that was asked for is."""
+    a, b = laplacian(40, shift=1.0), RNG.standard_normal(1600)
+    found = dsolver.solve(a, b, device="cpu", precond_dtype="float32")
+    assert found.solved_by == "cg with Jacobi()"
+    assert np.array_equal(found.x, dsolver.solve(a, b, device="cpu").x)
+    assert dsolver.estimate(dsolver.matrix(a), workers=1, precond_dtype="float32").iterations > 0
+    with pytest.raises(dsolver.InputError, match="works in float64 alone"):
+        dsolver.solve(a, b, M="jacobi", precond_dtype="float32")
+
+
 @pytest.mark.usefixtures("_misled", "_costly")
 def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = laplacian(40), RNG.standard_normal(1600)
