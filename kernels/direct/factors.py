@@ -1,5 +1,6 @@
 """Factors of any square matrix: scaled before, and where A is singular those that solve for its least squares."""
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,6 +17,9 @@ from dsolver.kernels.reductions import some
 ACCURATE: Final = 0.1  # part of ‖b‖ that factors may leave of a rough right-hand side. Iterations take the rest away.
 GROWTH: Final = 1e6
 """Times the length of a rough x that factors may make of A x: with more they have all but divided by zero."""
+BLURRED: Final = 1e-3
+"""Part of a rough x that factors in float64 miss, from which on that is told: the condition of A is 1e13 and more,
+however rows and columns are scaled."""
 
 
 EVEN: Final = 2.0**20
@@ -34,6 +38,7 @@ class ScaledFactors:
     Attributes:
         nearby: whether they are not those of the scaled matrix itself.
         projecting: whether they solve for least squares.
+        blurred: whether rounding alone changes x by more than `BLURRED`.
         gpu: whether they are on a GPU, and vectors with them.
     """
 
@@ -41,7 +46,7 @@ class ScaledFactors:
         self, inner: Factors, rows: Values, columns: Values, dtype: np.dtype[Any], *, nearby: bool, gpu: bool
     ) -> None:
         self._inner, self._rows, self._columns, self._dtype = inner, rows, columns, dtype
-        self.nearby, self.gpu = nearby, gpu
+        self.nearby, self.gpu, self.blurred = nearby, gpu, False
         self.projecting = isinstance(inner, LeastSquaresFactors)
 
     @property
@@ -167,9 +172,12 @@ class _Scaled:
         if not self._has_pivots():
             raise SingularError("rows and columns cannot be paired")
         made = maker(name)(self._typed(self._matrix), self.kind)
-        if not self._useful(made):
+        missed = self._missed(made)
+        if missed == math.inf:
             raise SingularError("A is singular to working precision")
-        return self._with(made, nearby=self._singular)
+        found = self._with(made, nearby=self._singular)
+        found.blurred = missed > BLURRED and np.finfo(self.dtype).eps <= np.finfo(np.float64).eps
+        return found
 
     def least_squares(self, name: str) -> ScaledFactors:
         """`LeastSquaresFactors` by a host library. Rows have one scale, if they can: the residual is that of A then.
@@ -208,16 +216,17 @@ class _Scaled:
             return False
         return of_largest(self._matrix) is not None
 
-    def _useful(self, made: Factors) -> bool:
-        """Whether factors solve for a right-hand side A x with a rough x, without an x that is much larger."""
+    def _missed(self, made: Factors) -> float:
+        """Part of a rough x that factors miss with A x for b; infinite where A x, too, or x becomes much larger."""
         rough = self._backend.asarray(np.random.default_rng(self.rows).uniform(-1.0, 1.0, self.rows))
         b = self._matrix @ rough
         with np.errstate(all="ignore"):
             found = made.solve(b.astype(self.dtype)).astype(b.dtype)
             left = b - self._matrix @ found
-            squares = (float(self._backend.to_host(_square(v))) for v in (left, b, found, rough))
-            of_left, of_b, of_found, of_rough = squares
-        return of_left <= ACCURATE**2 * of_b and of_found <= GROWTH**2 * of_rough
+            squares = (float(self._backend.to_host(_square(v))) for v in (left, b, found, rough, found - rough))
+            of_left, of_b, of_found, of_rough, of_missed = squares
+        useful = of_left <= ACCURATE**2 * of_b and of_found <= GROWTH**2 * of_rough
+        return math.sqrt(of_missed / of_rough) if useful else math.inf
 
 
 def _square(v: Any) -> Any:

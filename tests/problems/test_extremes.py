@@ -161,6 +161,27 @@ def test_an_island_behind_insulation_is_told_of(conducting: float, m: Any) -> No
     assert lost == (conducting < 1e-12)
 
 
+@pytest.mark.parametrize("flow", [0.0, 0.3])
+@pytest.mark.parametrize("conducting", [1e-10, 1e-16])
+def test_factors_tell_of_insulation_too(conducting: float, flow: float) -> None:
+    """An island by factors of the matrix, symmetric or not, which a default call takes."""
+    kappa = np.ones((24, 24))
+    kappa[6:18, 6:18] = conducting
+    kappa[8:16, 8:16] = 1.0
+    plain = sp.csr_array(dsolver.matrix(diffusion(kappa.shape, kappa=kappa, bc=Dirichlet(1.0)).to_scipy()).to_scipy())
+    couplings = sp.triu(plain, 1) * flow
+    a = sp.csr_array(plain + couplings - sp.diags_array(couplings.sum(axis=0)))
+    x = np.random.default_rng(0).standard_normal(576) + 1.0
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        solution = dsolver.solve(a, a @ x, device="cpu")
+    assert solution.converged
+    assert "Direct" in solution.solved_by
+    lost = not np.allclose(solution.x, x, atol=1e-2)
+    assert lost == (INSULATED in solution.notes) == (INSULATED in map(str, (each.message for each in told)))
+    assert lost == (conducting < 1e-12)
+
+
 def test_insulation_of_an_earlier_matrix_is_not_told_of() -> None:
     """M of a matrix with insulation, kept for one without it."""
     kappa = np.ones((24, 24))
@@ -183,6 +204,7 @@ def test_scales_of_rows_and_columns_are_no_insulation() -> None:
     rows, columns = (sp.diags_array(10.0 ** rng.uniform(-4, 4, n)) for _ in range(2))
     scaled = sp.csr_array(rows @ plane @ columns)
     x = rng.standard_normal(n) / columns.diagonal()
+    assert INSULATED not in dsolver.solve(scaled, scaled @ x, M="direct", device="cpu").notes
     solution = dsolver.solve(scaled, scaled @ x, M="amg", device="cpu")
     assert INSULATED not in solution.notes
     np.testing.assert_allclose(solution.x * columns.diagonal(), x * columns.diagonal(), atol=1e-3)

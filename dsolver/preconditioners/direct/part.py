@@ -58,10 +58,10 @@ def _as_it_came(_: Backend, __: int, block: RowBlock) -> RowBlock:
     return block
 
 
-def instead(_: Backend, __: int, part: DirectPart) -> tuple[float, float]:
-    """Numbers that tell whether factors of A itself were not made, and whether those for least squares were."""
+def instead(_: Backend, __: int, part: DirectPart) -> tuple[float, float, float]:
+    """Numbers that tell whether factors are not those of A itself, for least squares, and blurred."""
     made = part.factors
-    return (0.0, 0.0) if made is None else (float(made.nearby), float(made.projecting))
+    return (0.0, 0.0, 0.0) if made is None else (float(made.nearby), float(made.projecting), float(made.blurred))
 
 
 def to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:

@@ -62,6 +62,7 @@ class Direct(Preconditioner):
         fill: entries of the factors, where they were counted.
         nearby: whether A has turned out to be singular.
         projecting: whether the factors are for least squares.
+        blurred: whether rounding alone makes a part of x.
 
     Raises:
         InputError: there is no such library.
@@ -77,6 +78,7 @@ class Direct(Preconditioner):
     fill: float | None = field(default=None, repr=False, compare=False)
     nearby: bool = field(default=False, repr=False, compare=False)
     projecting: bool = field(default=False, repr=False, compare=False)
+    blurred: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.library is not None and self.library not in LIBRARIES:
@@ -115,8 +117,8 @@ class Direct(Preconditioner):
 
     def chosen(self, levels: Sequence[Any]) -> Self:
         """Itself, and whether A is singular."""
-        nearby, projecting = levels[1]
-        return replace(self, nearby=nearby > 0.0, projecting=projecting > 0.0)
+        nearby, projecting, blurred = (number > 0.0 for number in levels[1])
+        return replace(self, nearby=nearby, projecting=projecting, blurred=blurred)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -29,9 +29,10 @@ beside penalties of 1e14 and 1e15. Errors are larger by the condition of those r
 TIMES: Final = 30.0  # times the tolerance that it may be in any case
 
 INSULATED: Final = (
-    "A is singular, or nearly so: multigrid's coarsest matrix has pivots below 1e-12 of its diagonal, as of a part of "
-    "the domain that couplings as small join to the rest. Its constant may be wrong in all digits of x, and ‖b - Ax‖ "
-    "does not tell: leave such insulation out with mask=, hold x there, or use M='direct', which loses fewer digits"
+    "A is singular, or nearly so: multigrid's coarsest matrix has pivots below 1e-12 of its diagonal, or factors keep "
+    "fewer than three digits, as of a part of the domain that couplings as small join to the rest. Its constant may be "
+    "wrong in all digits of x, and ‖b - Ax‖ does not tell: leave such insulation out with mask=, or hold x there; "
+    "M='direct' loses fewer digits than multigrid"
 )
 
 ROUNDING: Final = 2.0**-44  # part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1
@@ -66,7 +67,8 @@ def sealed(excess: Inconsistency) -> tuple[str, ...]:
 def insulated(load: LoadedColumn, ended: Status) -> tuple[str, ...]:
     """A note where x is called converged though a part of it is hardly joined to the rest, or not at all."""
     begun = load.begun
-    if not (begun.skipped and ended.converged) or begun.excess.closed or begun.excess.vectors:
+    blurred = begun.skipped or (isinstance(begun.chosen, Direct) and begun.chosen.blurred)
+    if not (blurred and ended.converged) or begun.excess.closed or begun.excess.vectors:
         return ()
     return (INSULATED,)
 
