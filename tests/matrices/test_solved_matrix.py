@@ -56,6 +56,15 @@ def residual(a: sp.csr_array, b: Any, x: Any) -> float:
 B = np.random.default_rng(0).standard_normal(N * N)
 
 
+def test_an_indefinite_matrix_keeps_its_sign() -> None:
+    """A first diagonal entry that is negative makes no multipliers of the others."""
+    signs = np.where(np.arange(N * N) % 2, 1.0, -1.0)
+    for a, negated in ((lattice() + sp.diags_array(6.0 * (signs - 1.0)), False), (-lattice(), True)):
+        problem = dsolver.matrix(a)
+        assert isinstance(problem, MatrixProblem)
+        assert problem.negated == negated
+
+
 @pytest.mark.parametrize("engine", ["resident", "reference"])
 def test_a_negative_diagonal_is_turned(engine: Any) -> None:
     a = lattice()
