@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, TypeVar
@@ -35,6 +36,7 @@ class Helper:
         self._work: Callable[[], Any] | None = None
         self._result: Any = None
         self._error: BaseException | None = None
+        self._dismissed = False
         Thread(target=self._serve, name="dsolver-kernel", daemon=True).start()
 
     def give(self, work: Callable[[], Any]) -> None:
@@ -51,8 +53,10 @@ class Helper:
         return result
 
     def dismiss(self) -> None:
-        """End the thread, after what it is doing."""
-        self._given.release()
+        """End the thread, after what it is doing, or is about to."""
+        self._dismissed = True
+        with suppress(RuntimeError):  # it has not begun what it was given
+            self._given.release()
 
     def _serve(self) -> None:
         while True:
@@ -66,6 +70,8 @@ class Helper:
                 self._error = error
             del work  # and the arrays that it holds
             self._done.release()
+            if self._dismissed:
+                return
 
 
 def worth_of(entries: int, count: int, held: int) -> int:

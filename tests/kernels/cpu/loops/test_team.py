@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+from threading import Event, Thread
 
 import pytest
 
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import Helper, Team
 from tests.support.waiting import PATIENCE
 
 
@@ -75,3 +76,22 @@ def test_a_team_may_tell_what_is_worth_a_thread_in_place_of_loops() -> None:
 
     assert Team(3).run(ends, 0, 6, worth=4) == [(0, 6)]
     assert Team(3, worth=2).run(ends, 0, 6, worth=4) == [(0, 2), (2, 4), (4, 6)]
+
+
+def test_a_helper_that_is_dismissed_before_it_begins_ends_after_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while a team was about to begin became an error of a lock."""
+    started: list[Thread] = []
+
+    def wait(thread: Thread) -> None:
+        started.append(thread)
+
+    monkeypatch.setattr(Thread, "start", wait)
+    helper, done = Helper(), Event()
+    monkeypatch.undo()
+    helper.give(done.set)
+    helper.dismiss()
+    (thread,) = started
+    thread.start()
+    thread.join(PATIENCE)
+    assert done.is_set()
+    assert not thread.is_alive()
