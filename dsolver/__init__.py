@@ -33,6 +33,7 @@ if _TYPE_CHECKING:
         WorkerLostError,
     )
     from dsolver.least_squares.linalg import cgls, lsmr
+    from dsolver.least_squares.solution import LeastSquaresSolution, LeastSquaresSolutions
     from dsolver.linalg import bicgstab, cg, cocg, fcg, fgmres, gmres, minres
     from dsolver.matrices.composed.blocks import block
     from dsolver.matrices.composed.operators import operator
@@ -43,7 +44,7 @@ if _TYPE_CHECKING:
     from dsolver.problems import Problem
     from dsolver.problems.functions import by_chunk
     from dsolver.session.checkpoints.checkpoint import Checkpoint
-    from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions, Solution, Solutions
+    from dsolver.solution import Solution, Solutions
     from dsolver.solver import Solver
     from dsolver.status import Status
 
@@ -81,7 +82,8 @@ _HOMES = {
     "problems": ("Problem",),
     "problems.functions": ("by_chunk",),
     "session.checkpoints.checkpoint": ("Checkpoint",),
-    "solution": ("LeastSquaresSolution", "LeastSquaresSolutions", "Solution", "Solutions"),
+    "least_squares.solution": ("LeastSquaresSolution", "LeastSquaresSolutions"),
+    "solution": ("Solution", "Solutions"),
     "solver": ("Solver",),
     "status": ("Status",),
 }

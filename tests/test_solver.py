@@ -99,10 +99,12 @@ def test_several_right_hand_sides(b: F64) -> None:
     assert isinstance(of_list.x, list)
     assert of_array.x.shape == many.shape
     assert of_array.converged
-    assert [solution.status for solution in of_array] == [Status.CONVERGED] * 3
     assert (of_array[0].x == of_array.x[..., 0]).all()
     assert (of_array.x == np.stack(of_list.x, axis=-1)).all()
     assert [solution.iterations for solution in warm] == [0, 0, 0]
+    assert of_array.status == (Status.CONVERGED,) * 3
+    assert of_array.iterations == tuple(one.iterations for one in of_array)
+    assert of_array.solved_by == (of_array[0].solved_by,) * 3
     assert repr(of_array) == f"<Solutions: 3 of 3 converged, {of_array[0].iterations * 2} iterations>"
     assert of_array.advice == ""
     short: Any = dsolver.solve(PROBLEM, many, M=None, maxiter=1)

@@ -3,9 +3,9 @@
 from typing import Any, Final, Unpack, cast
 
 from dsolver.least_squares.options import LeastSquaresArguments, LeastSquaresOptions, Tolerances
+from dsolver.least_squares.solution import LeastSquaresSolution
 from dsolver.least_squares.solve import solve_least_squares
 from dsolver.session.signatures import refusing, spelled_out
-from dsolver.solution import LeastSquaresSolution
 
 GOING_ON: Final = {
     "checkpoint": "save x of a solve that maxiter= has ended, as numpy.save does, and give it as x0= to go on",

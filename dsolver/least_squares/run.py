@@ -20,10 +20,10 @@ from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
 from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
+from dsolver.least_squares.solution import LeastSquaresSolution
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.watch import Watch, open_page
 from dsolver.session.user_arrays import alike, vector_of
-from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status
 
 ENDS: Final = {

@@ -10,13 +10,13 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.least_squares.matrix import rectangular
 from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 from dsolver.least_squares.run import LeastSquaresRun
+from dsolver.least_squares.solution import LeastSquaresSolution, LeastSquaresSolutions
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
 from dsolver.session.user_arrays import array_of
 from dsolver.session.user_arrays.several import check_axes, paired, separated, stacked
-from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions
 
 
 def solve_least_squares(
