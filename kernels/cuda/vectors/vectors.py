@@ -104,7 +104,8 @@ class CudaVectors(Vectors):
         self.items("fill", layout.size, layout.row, np.float64(value), x)
 
     def pack(self, plan: HaloLayout, x: Array, buffer: Array) -> None:
-        self.items("gather", len(plan.send_rows), plan.send_rows, x.astype(buffer.dtype, copy=False), buffer)
+        values = x if x.dtype == buffer.dtype else x.astype(buffer.dtype)
+        self.items("gather", len(plan.send_rows), plan.send_rows, values, buffer)
 
     def dot(self, x: Array, y: Array, dot: Array) -> None:
         self._summed("dot", len(x), x, y, dot)
