@@ -11,8 +11,8 @@ SLOTS = 64
 class Scratch:
     """A place for partial sums on each device and stream, so that dots on two streams do not meet.
 
-    Places are cut from slabs, so a stream's first dot product allocates no memory as a rule, not even inside a graph's
-    capture.
+    Places are cut from slabs. One is made on a stream of its own: the one that asks may be recording a graph, which
+    must neither clear the tickets at each launch nor wait.
     """
 
     def __init__(self, parts: int) -> None:
@@ -31,9 +31,10 @@ class Scratch:
     def _take(self, device: int) -> tuple[Any, Any]:
         free = self._free.setdefault(device, [])
         if not free:
-            with cupy.cuda.using_allocator():  # not from the pool, whose block could never be freed: it had 64 MiB
+            # Not from the pool, whose block could never be freed: it had 64 MiB.
+            with cupy.cuda.using_allocator(), cupy.cuda.Stream(non_blocking=True) as apart:
                 partials = cupy.empty((SLOTS, self._parts))
                 tickets = cupy.zeros(SLOTS, dtype=np.uint32)
-            cupy.cuda.get_current_stream().synchronize()  # other streams use the zeros, too
+                apart.synchronize()  # other streams use the zeros, too
             free.extend((partials[i], tickets[i : i + 1]) for i in range(SLOTS))
         return free.pop()

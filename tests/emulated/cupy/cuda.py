@@ -73,21 +73,28 @@ class Stream:
     def __init__(self, *, non_blocking: bool = False, priority: int = 0) -> None:
         Stream.count += 1
         self.ptr = Stream.count
+        self._graph: list[Any] | None = None  # that it captures, or whose capture it has joined by an event
+        self._left: list[Any] = []  # graphs of others that are captured while it is the current one
 
     def __enter__(self) -> Self:
         _streams().append(self)
+        self._left.append(arrays.work())
+        if arrays.work() is not self._graph:
+            arrays.recording.work = None
         return self
 
     def __exit__(self, *_: object) -> None:
         _streams().pop()
+        arrays.recording.work = self._left.pop()
 
     def synchronize(self) -> None:
         arrays.refuse_in_graphs()
 
-    def wait_event(self, event: Event) -> None: ...
+    def wait_event(self, event: Event) -> None:
+        self._graph = self._graph if event.graph is None else event.graph
 
     def begin_capture(self) -> None:
-        arrays.recording.work = []
+        arrays.recording.work = self._graph = []
 
     def end_capture(self) -> Graph:
         return Graph(self)
@@ -112,6 +119,7 @@ class Event:
 
     def __init__(self, *, disable_timing: bool = False) -> None:
         self.time, self._asked = 0.0, 0
+        self.graph: list[Any] | None = None
 
     @property
     def done(self) -> bool:
@@ -119,7 +127,7 @@ class Event:
         return self._asked > 8
 
     def record(self, stream: Any = None) -> None:
-        self.time = time.perf_counter()
+        self.time, self.graph = time.perf_counter(), arrays.work()
 
     def synchronize(self) -> None: ...
 
