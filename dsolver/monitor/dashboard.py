@@ -91,7 +91,7 @@ class Dashboard(SchedulerPlugin):
 
 
 def record(span: Span, start: dict[str, Any]) -> dict[str, Any]:
-    """A span in the form in which the task stream keeps tasks.
+    """A span in the form in which the task stream keeps tasks, with what it reads of it.
 
     Names are what Dask makes of a key up to the first word that is not of letters alone. Of its five actions two fit:
     "compute" has a color by name, "transfer" is red.
@@ -107,10 +107,6 @@ def record(span: Span, start: dict[str, Any]) -> dict[str, Any]:
         "worker": workers[span.rank] if span.rank < len(workers) else "this-process",
         "thread": f"{device}{span.rank}-{'inner' if works and not span.beside else 'halo'}",
         "startstops": [{"action": "compute" if works else "transfer", "start": span.start, "stop": span.stop}],
-        "nbytes": span.bytes or 0,
-        "type": b"",
-        "typename": "dsolver.monitor.spans.Span",
-        "metadata": {},
     }
 
 

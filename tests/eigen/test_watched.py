@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver import problems
+from dsolver.eigen import search
 from dsolver.engines.running_program import RunningProgram
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import InputError
@@ -62,12 +63,15 @@ def matrix() -> Any:
 def test_searches_for_eigenvalues_are_watched(
     heard: list[events.Message], monkeypatch: pytest.MonkeyPatch, engine: Any
 ) -> None:
-    """Spans change no bit."""
+    """Spans change no bit; without them the first call, of one iteration, tells how many another one has time for."""
     plain = dsolver.eigsh(problems.poisson7(GRID), 2, engine=engine, device="cpu")
     told(heard, "eigenvalues", "LOBPCG")
     monkeypatch.setattr(watch, "MEASURE_AFTER", 1e9)
+    monkeypatch.setattr(search, "CALL_SECONDS", 60.0)
     alone = dsolver.eigsh(problems.poisson7(GRID), 2, engine=engine, device="cpu")
     assert not [m for m in heard if m["event"] == "spans"]
+    states = [m["iteration"] for m in heard if m["event"] == "state"]
+    assert states == [1, alone.iterations]
     assert np.array_equal(alone.values, plain.values)
 
 
