@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
+from dsolver.benchmarks.hpcg.preconditioner import cycle
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.transport.base import Alone, Channel
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.kernels.contract import COPY, OF_VECTORS, Kernel
+from dsolver.kernels.formats.hpcg import PROLONG
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.problems import hpcg
 
@@ -106,3 +109,32 @@ def test_an_exchange_waits_for_the_one_before_that_nobody_has_read(monkeypatch: 
     assert log == ["sent"]
     engine.exchange(x, halo)
     assert log == ["sent", "waited", "sent"]
+
+
+def test_a_cycle_that_breaks_off_leaves_no_work_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording of a step that is begun anew: what was put off would be recorded beside what it was put off for."""
+    problem, partition = hpcg((32, 16, 16)), Partition((32, 16, 16), (2, 1, 1))
+    engine = EagerEngine(partition, load("numpy"))
+    make = MakeLevels(problem=problem, partitions=partitions(partition, 2), order=Order.parse("color8"), diagonal=None)
+    levels = [engine.per_chunk(make).at(depth) for depth in range(2)]
+    layout, whole = levels[0].at("layout"), cycle(engine, levels)
+    r, x, expected = (engine.field(layout) for _ in range(3))
+    engine.fill(layout, 1.0, r)
+    whole.apply(r, expected)
+    run = engine.run
+
+    def broken(kernel: Kernel, *operands: Any) -> None:
+        if kernel is PROLONG:
+            raise RuntimeError(kernel.name)
+        run(kernel, *operands)
+
+    engine.fill(layout, 1.0, r)
+    before = [(values, values.copy()) for values in r.items.values()]
+    monkeypatch.setattr(engine, "run", broken)
+    with pytest.raises(RuntimeError, match="prolong"):
+        whole.apply(r, x)
+    for values, ones in before:  # as if nothing had run
+        values[:] = ones
+    monkeypatch.undo()
+    whole.apply(r, x)
+    assert all(np.array_equal(x.items[number], expected.items[number]) for number in range(2))

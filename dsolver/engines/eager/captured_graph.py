@@ -48,8 +48,8 @@ class CapturedGraph:
 def uncollected() -> Iterator[None]:
     """Context without Python's collector: where it frees factors of cuDSS it waits for them, which ends a capture."""
     collects = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if collects:

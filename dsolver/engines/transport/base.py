@@ -113,6 +113,9 @@ class Transport(ABC):
 class PackedTransport(Transport):
     """A transport that moves buffers in which a kernel has packed what the neighbors read."""
 
+    at_once: ClassVar[bool] = False
+    """Whether halo vectors are full, in the order of a stream, as soon as an exchange has begun."""
+
     def send_context(self) -> AbstractContextManager[Any]:
         """Context in which buffers are packed: on a device, beside the current stream's next work."""
         return nullcontext()
@@ -160,11 +163,16 @@ class PackedChannel(Channel):
     def receive(self) -> Callable[[], None]:
         return self._transport.exchange(self.plans, self.buffers, self.vectors)
 
+    def run_after(self, work: Callable[[], None]) -> bool:
+        if self._transport.at_once:  # put off, it would be left where a recording breaks off, and be in the next one
+            work()
+        return self._transport.at_once
+
 
 class Alone(PackedTransport):
     """The transport of one rank that owns every chunk."""
 
-    name = "this process alone"
+    name, at_once = "this process alone", True
 
     def __init__(self) -> None:
         self._reason: str | None = None

@@ -56,10 +56,10 @@ struct Row {
 EACH(T, 1, 8, 32) ENTRY __launch_bounds__(THREADS) scale_##T(
     GHOSTS, int by_rows, Out<real> out, int rows
 ) {
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const i64 thread = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     if (thread / T >= rows) return;
     const int row = static_cast<int>(thread / T);
-    for (long long i = start[row] + threadIdx.x % T; i < start[row + 1]; i += T)
+    for (i64 i = start[row] + threadIdx.x % T; i < start[row + 1]; i += T)
         out[i] = values[i] * h[by_rows ? places[row] : columns[i]];
 }
 

@@ -3,7 +3,7 @@
 // An exchange of a halo has a number, 1 for the first. A word is half data and half that number, 8 bytes that no store
 // tears apart; who reads it again and again until the number is the wanted one has the data too. So there is no second
 // word to write after the data, and no fence (a round trip over the link) between the two. A value of 8 bytes travels
-// as two words in one store, one of 4 as one word: twice the bytes, half the waiting.
+// as two words in one store, one of 4 as one word: twice the bytes, half the waiting. One of a byte takes the two words of 8.
 //
 // Where words arrive there are two slots, used in turn. Exchange n may overwrite what n - 2 has brought, because of two
 // rules: a rank that sends to another also receives from it in the same exchange (a flag, a word without data, where
@@ -23,16 +23,16 @@ constexpr int MOST_SHARED = 512;
 
 // A copy that one block makes: `count` <= THREADS * UNROLL consecutive items.
 struct __align__(16) Copy {
-    unsigned long long from;  // to send: where the items' rows are listed; to receive: their words in slot 0
-    unsigned long long to;    // to send: the receiver's words in slot 0; to receive: the halo's items
-    long long slot;           // bytes from slot 0 to slot 1
+    u64 from;   // to send: where the items' rows are listed; to receive: their words in slot 0
+    u64 to;     // to send: the receiver's words in slot 0; to receive: the halo's items
+    i64 slot;   // bytes from slot 0 to slot 1
     int count;
-    int chunk;                // to send: whose vector holds the rows
-};                            // a flag has no rows, and is copied nowhere
+    int chunk;  // to send: whose vector holds the rows
+};              // a flag has no rows, and is copied nowhere
 
 DEVICE unsigned current(const unsigned* number) { return *reinterpret_cast<const volatile unsigned*>(number); }
 
-DEVICE void put(uint4* where, unsigned long long item, unsigned n) {
+DEVICE void put(uint4* where, u64 item, unsigned n) {
     asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %2};" ::"l"(where), "r"(static_cast<unsigned>(item)),
                  "r"(n), "r"(static_cast<unsigned>(item >> 32)) : "memory");
 }
@@ -57,7 +57,7 @@ DEVICE uint2 look(const uint2* where) {
 DEVICE bool is(uint4 w, unsigned n) { return w.y == n && w.w == n; }
 DEVICE bool is(uint2 w, unsigned n) { return w.y == n; }
 
-DEVICE unsigned long long item_of(uint4 w) { return static_cast<unsigned long long>(w.z) << 32 | w.x; }
+DEVICE u64 item_of(uint4 w) { return static_cast<u64>(w.z) << 32 | w.x; }
 DEVICE unsigned item_of(uint2 w) { return w.x; }
 
 template <typename Word>
@@ -72,9 +72,7 @@ DEVICE Word await(const Word* where, Word w, unsigned n, const volatile unsigned
 // Send items of the owned chunks' vectors, or of the only one. Bytes an item: 4 of row, the item, and twice its size over
 // the link.
 template <typename Word, typename Item>
-DEVICE void send(
-    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
-) {
+DEVICE void send(const Copy* copies, const u64* vectors, u64 only, unsigned* number, unsigned* ticket) {
     __shared__ unsigned before;
     next_may_start();
     const Copy copy = copies[blockIdx.x];
@@ -125,26 +123,20 @@ DEVICE void receive(const Copy* copies, const unsigned* number, const volatile u
     }
 }
 
-ENTRY send_8(
-    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
-) {
-    send<uint4, unsigned long long>(copies, vectors, only, number, ticket);
+ENTRY send_8(const Copy* copies, const u64* vectors, u64 only, unsigned* number, unsigned* ticket) {
+    send<uint4, u64>(copies, vectors, only, number, ticket);
 }
 
-ENTRY send_1(
-    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
-) {
+ENTRY send_1(const Copy* copies, const u64* vectors, u64 only, unsigned* number, unsigned* ticket) {
     send<uint4, unsigned char>(copies, vectors, only, number, ticket);
 }
 
-ENTRY send_4(
-    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
-) {
+ENTRY send_4(const Copy* copies, const u64* vectors, u64 only, unsigned* number, unsigned* ticket) {
     send<uint2, unsigned>(copies, vectors, only, number, ticket);
 }
 
 ENTRY receive_8(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
-    receive<uint4, unsigned long long>(copies, number, alarm);
+    receive<uint4, u64>(copies, number, alarm);
 }
 
 ENTRY receive_4(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
@@ -155,16 +147,16 @@ ENTRY receive_4(const Copy* copies, const unsigned* number, const volatile unsig
 // for, too. An item read and written, and of a ghost the word.
 template <typename Item>
 DEVICE void around(
-    const Item* own, long long count, int rows, int below, unsigned long long words, long long slot,
-    unsigned long long flags, int flag_count, const unsigned* number, const volatile unsigned* alarm, Item* out
+    const Item* own, i64 count, int rows, int below, u64 words, i64 slot, u64 flags, int flag_count,
+    const unsigned* number, const volatile unsigned* alarm, Item* out
 ) {
     next_may_start();
     wait_for_last_launch();
     const unsigned n = current(number);
     const uint4* arriving = reinterpret_cast<const uint4*>(words + (n & 1 ? slot : 0));
-    const long long threads = static_cast<long long>(gridDim.x) * THREADS;
-    for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < count; i += threads) {
-        const long long place = i - below;
+    const i64 threads = static_cast<i64>(gridDim.x) * THREADS;
+    for (i64 i = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x; i < count; i += threads) {
+        const i64 place = i - below;
         if (place >= 0 && place < rows) {
             out[i] = own[place];
         } else {
@@ -178,19 +170,19 @@ DEVICE void around(
 
 #define AROUND(BYTES, ITEM)                                                                                             \
     ENTRY __launch_bounds__(THREADS) around_##BYTES(                                                                    \
-        const ITEM* own, long long count, int rows, int below, unsigned long long words, long long slot,                \
-        unsigned long long flags, int flag_count, const unsigned* number, const volatile unsigned* alarm, ITEM* out     \
+        const ITEM* own, i64 count, int rows, int below, u64 words, i64 slot, u64 flags, int flag_count,                \
+        const unsigned* number, const volatile unsigned* alarm, ITEM* out                                               \
     ) {                                                                                                                 \
         around<ITEM>(own, count, rows, below, words, slot, flags, flag_count, number, alarm, out);                      \
     }
-AROUND(8, unsigned long long)
+AROUND(8, u64)
 AROUND(1, unsigned char)
 
 // everyone = the parts of all ranks' chunks, out = their sum in the fixed tree: the own parts go to every peer, then
 // theirs are awaited, all in one block. `areas` are the words of this rank (first) and its peers: two slots of `count`.
 // fenced: what ranks have written before, wherever, is there for all that read it behind.
 ENTRY total_of_all(
-    const double* own, double* everyone, double* out, const unsigned char* mine, const unsigned long long* areas,
+    const double* own, double* everyone, double* out, const unsigned char* mine, const u64* areas,
     int ranks, int count, unsigned* number, const volatile unsigned* alarm, int fenced
 ) {
     __shared__ double near[MOST_SHARED];
