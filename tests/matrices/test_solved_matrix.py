@@ -209,3 +209,13 @@ def test_what_rounding_leaves_on_the_diagonal_of_a_saddle_point_is_no_small_row(
     assert solution.converged
     np.testing.assert_allclose(solution.x, 1.0, rtol=1e-4)
     assert not any("wrong in all digits" in note for note in solution.notes)
+
+
+@pytest.mark.parametrize(("diagonal", "decades", "told"), [(1.0, 8.0, True), (4.0, 0.0, False), (1e-7, 0.0, False)])
+def test_columns_of_other_sizes_are_told_by_the_diagonal(diagonal: float, decades: float, told: bool) -> None:
+    """Entries of a column may be five times its diagonal; one small entry of the diagonal tells of no small column."""
+    line = sp.diags_array([-5.0, 1.0, -4.0], offsets=[-1, 0, 1], shape=(N, N)).tolil()
+    line[7, 7] = diagonal
+    problem = dsolver.matrix(sp.csr_array(line.tocsr() @ sp.diags_array(10.0 ** np.linspace(0.0, decades, N))))
+    assert isinstance(problem, MatrixProblem)
+    assert problem.uneven == told
