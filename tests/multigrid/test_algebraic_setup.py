@@ -14,7 +14,7 @@ import dsolver
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.multigrid.algebraic import setup
-from dsolver.multigrid.algebraic.classical import aggressive
+from dsolver.multigrid.algebraic.classical import aggressive, coarse_points
 from dsolver.preconditioners import Algebraic
 from tests.multigrid.hierarchies import SMALL, hierarchy, hierarchy_of_matrix, transfers
 from tests.multigrid.matrices import blocks, bordered, channels, closed, poisson
@@ -49,6 +49,28 @@ def test_chunks_that_ask_whom_they_read_have_the_same_levels(monkeypatch: pytest
     monkeypatch.setattr(setup, "MANY", 1)
     assert hierarchy_of_matrix(matrix, 8, m).digests == expected
     assert sum(sent) < all_heard
+
+
+@pytest.mark.parametrize(
+    ("chunks", "steps"), [(1, ["_begun", "_counted", "_begun"]), (2, ["_begun", "_continued", "_counted"])]
+)
+def test_points_are_counted_once_neighbors_have_told_theirs(
+    monkeypatch: pytest.MonkeyPatch, chunks: int, steps: list[str]
+) -> None:
+    """A look at what is left is a wait of all ranks; a chunk alone has nothing to hear, and decides all at once."""
+    done: list[str] = []
+
+    def noted(name: str, run: Any) -> Any:
+        def call(*given: Any, **options: Any) -> Any:
+            done.append(name)
+            return run(*given, **options)
+
+        return call
+
+    for name in ("_begun", "_continued", "_counted"):
+        monkeypatch.setattr(coarse_points, name, noted(name, getattr(coarse_points, name)))
+    hierarchy_of_matrix(channels(12), chunks)
+    assert done[: 3 * chunks : chunks] == steps
 
 
 @pytest.mark.parametrize(("coarsening", "cuts"), [("pmis", (2, 3, 8)), ("aggregation", (3,))])
