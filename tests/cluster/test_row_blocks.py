@@ -44,6 +44,10 @@ def piece(first: int, last: int, **options: Any) -> sp.csr_array:
     return laplacian(**options)[first:last]
 
 
+def negative(first: int, last: int) -> sp.csr_array:
+    return -piece(first, last)
+
+
 A = laplacian()
 B = np.random.default_rng(1).standard_normal(120)
 PIECES = list(pairwise(BOUNDS))
@@ -160,6 +164,12 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
     hollow = dsolver.matrix_from_blocks([*pieces[:2], delayed(changed)(pieces[2], 3, 78, 0.0)], client=client)
     assert hollow.hollow == "A has 1 zeros on its diagonal, the first in row 78"
     assert hollow.indefinite
+    assert (good.negative, hollow.negative) == (0, 1)
+    sunk = dsolver.matrix_from_blocks([delayed(changed)(pieces[0], 5, 5, -9.0), *pieces[1:]], client=client)
+    with pytest.raises(InputError, match="A has 1 diagonal entries that are not positive"):
+        dsolver.solve(sunk, B, client=client, M="amg", device="cpu")
+    opposite = dsolver.matrix_from_blocks([delayed(negative)(*span) for span in PIECES], client=client)
+    assert (opposite.negated, opposite.indefinite, opposite.negative) == (True, False, 0)
 
 
 @pytest.mark.parametrize(

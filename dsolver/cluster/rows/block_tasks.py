@@ -26,8 +26,7 @@ class Findings:
     ghosts: npt.NDArray[np.int64]  # int64, other chunks' columns that it reads, unique and ascending
     empty: tuple[int, int]
     hollow: tuple[int, int]
-    indefinite: bool  # whether the diagonal has a number that is not positive
-    negative: bool  # whether all its numbers are negative
+    negative: int  # rows with a diagonal that is not positive
     closed: bool  # whether the entries of every row add up to zero
     largest: float  # magnitude of an entry
     least: float  # magnitude of a number on the diagonal that is not zero; inf where there is none
@@ -70,8 +69,7 @@ def findings_of(piece: PlacedPiece, kernels: str) -> Findings:
             ghosts=piece.ghosts,
             empty=_counted(xp, xp.diff(rows.start) == 0, first),
             hollow=_counted(xp, diagonal == 0.0, first),
-            indefinite=bool((diagonal <= 0.0).any()),
-            negative=bool((diagonal < 0.0).all()),
+            negative=int((diagonal <= 0.0).sum()),
             closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
             largest=float(abs(rows.values).max()) if len(row) else 0.0,
             least=float(xp.where(diagonal == 0.0, np.inf, abs(diagonal)).min()),

@@ -98,7 +98,7 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
 def _together(looks: Sequence[Look], made: MatrixProblem) -> Look:
     """Findings about all slabs, as far as what is told by them needs."""
     return Look(
-        negative=int(made.indefinite),
+        negative=made.negative,
         opened=sum(look.opened for look in looks),
         unmatched=sum(look.unmatched for look in looks),
         skewness=max(look.skewness for look in looks),

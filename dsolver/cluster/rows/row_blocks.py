@@ -74,7 +74,8 @@ def matrix_from_blocks(blocks: Iterable[Any], *, client: Client | None = None, n
     rows = [client.submit(placed_block, *block, kernels) for block in zip(held, kept, firsts, strict=True)]
     findings: list[Findings] = results_of(client, [client.submit(findings_of, each, kernels) for each in rows], held)
     hollow, at = _checked(findings)
-    asymmetry, negated = _asymmetry(findings), all(found.negative for found in findings)
+    asymmetry, negative = _asymmetry(findings), sum(found.negative for found in findings)
+    negated = negative == partition.rows and not hollow
     plans, places = partition.halo_plans([found.ghosts for found in findings]), _places(client, rows)
     made = [
         client.submit(cut_block, *of_chunk, kernels, negated=negated, workers=[place], allow_other_workers=True)
@@ -88,7 +89,8 @@ def matrix_from_blocks(blocks: Iterable[Any], *, client: Client | None = None, n
         singular=not asymmetry and all(found.closed for found in findings),
         asymmetry=asymmetry,
         hollow=f"A has {hollow} zeros on its diagonal, the first in row {at}" if hollow else "",
-        indefinite=not negated and any(found.indefinite for found in findings),
+        indefinite=not negated and negative > 0,
+        negative=0 if negated else negative,
         negated=negated,
         uneven=_differs(findings, UNITS if asymmetry else ALIKE),
         coefficients={ROWS: PlacedRows(made, held, kernels)},
