@@ -52,7 +52,8 @@ def unfixed(
         if isinstance(problem, MatrixProblem) and problem.empty and given.given is not None:
             rows, senders, singular = given.given, problem.given_senders, None
         if singular is not False:
-            found = closed_pieces(engine, rows, senders or [()], *volumes)
+            view = engine.lowered("float64")  # labels and sums that travel, whatever A is in
+            found = closed_pieces(view, rows, senders or [()], *volumes)
             singular = found.whole
             if found.count and not found.whole:
                 return Unfixed(closed=found)

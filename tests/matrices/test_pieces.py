@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -131,16 +132,18 @@ def test_nothing_is_left_of_a_right_hand_side_that_no_x_reaches() -> None:
         np.testing.assert_allclose(balanced.x / scale, [0.5, -0.5, 1.0, -1.0])
 
 
-def test_the_same_bits() -> None:
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-8), ("float32", 1e-4)])
+def test_the_same_bits(dtype: Literal["float64", "float32"], rtol: float) -> None:
     a = of_graph([200, 2, 2, 33])
     b = np.random.default_rng(5).standard_normal(237)
     problem = dsolver.matrix(a, chunks=4)
     engines: tuple[Literal["reference", "resident"], ...] = ("reference", "resident")
     with warnings.catch_warnings(), cluster(2) as client:
         warnings.simplefilter("ignore", InconsistentWarning)
-        one, other = (dsolver.solve(problem, b, engine=engine, device="cpu") for engine in engines)
-        on_workers = dsolver.solve(problem, b, client=client, device="cpu")
-        tasks = dsolver.solve(problem, b, client=client, device="cpu", engine="graph", maxiter=4)
+        solve = partial(dsolver.solve, problem, b, device="cpu", dtype=dtype, rtol=rtol)
+        one, other = (solve(engine=engine) for engine in engines)
+        on_workers = solve(client=client)
+        tasks = solve(client=client, engine="graph", maxiter=4)
     for each in (other, on_workers):
         assert each.residuals == one.residuals
         assert (each.x == one.x).all()
