@@ -61,6 +61,19 @@ def test_what_ends_a_recording_is_told_and_not_its_end(monkeypatch: pytest.Monke
         cuda_graph.GraphRecorder(Alone())._capture(step)
 
 
+def test_the_collector_is_off_until_the_last_of_some_captures_has_ended() -> None:
+    from dsolver.engines.eager.captured_graph import uncollected
+
+    for order in (0, 1), (1, 0):
+        captures = uncollected(), uncollected()
+        for capture in captures:
+            capture.__enter__()
+        captures[order[0]].__exit__(None, None, None)
+        assert not gc.isenabled()
+        captures[order[1]].__exit__(None, None, None)
+        assert gc.isenabled()
+
+
 @pytest.mark.parametrize(("times", "status", "captures"), [(2, 901, 3), (1, 900, 2), (8, 901, None), (1, 700, None)])
 def test_a_recording_that_another_thread_breaks_off_is_begun_anew(
     times: int, status: int, captures: int | None

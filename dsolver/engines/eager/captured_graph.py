@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,6 +10,9 @@ from typing import Any, Final
 from dsolver.engines.eager.cuda_timing import call_driver, driver
 
 _USE_NODE_PRIORITY: Final = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+_COLLECTED: Final[list[bool]] = []
+"""State of the collector as each capture under way began, on devices of several threads."""
+_LOCK: Final = threading.Lock()
 
 
 class CapturedGraph:
@@ -47,10 +51,12 @@ class CapturedGraph:
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Context without Python's collector: where it frees factors of cuDSS it waits for them, which ends a capture."""
-    collects = gc.isenabled()
+    with _LOCK:
+        _COLLECTED.append(gc.isenabled())
     try:
         gc.disable()
         yield
     finally:
-        if collects:
-            gc.enable()
+        with _LOCK:
+            if _COLLECTED.pop():  # of the first, in whatever order they end
+                gc.enable()
