@@ -164,9 +164,10 @@ def _with_diagonal(made: SolvedMatrix) -> SolvedMatrix | None:
     count, first = made.look.hollow
     if not 0 < count < made.rows.shape[0]:
         return None
-    rows = on_host(made.rows)
-    if rows.data[rows.indptr[first] : rows.indptr[first + 1]].any():  # as of most saddle points
+    start, end = (int(made.rows.indptr[first + more]) for more in (0, 1))
+    if some(made.rows.data[start:end] != 0.0):  # as of most saddle points
         return None
+    rows = on_host(made.rows)
     entries = rows.data != 0.0
     empty = np.bincount(_places(rows)[entries], minlength=rows.shape[0]) == 0
     others = rows.diagonal()[~empty]
@@ -225,7 +226,7 @@ def _without_known(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix |
     left = _with(rows, np.where(read | (single[row] & (row != rows.indices)), 0.0, rows.data), copy=True)
     left.eliminate_zeros()
     given = rows if made.given is None else made.given
-    found = replace(made, rows=left, look=look_at(left), given=given, known=int(single.sum()))
+    found = replace(made, rows=left, look=look_at(left), given=given, known=int(single.sum()) - made.empty)
     if found.look.place is not None:
         mirrored = _mirrored(found, symmetric)
         if mirrored is None:

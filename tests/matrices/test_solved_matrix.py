@@ -111,6 +111,11 @@ def test_known_unknowns_are_taken_out(make: Callable[[], sp.csr_array], options:
     assert "92 rows of A with nothing but a diagonal" in solution.notes[0]
 
 
+def test_rows_of_zeros_are_no_known_unknowns() -> None:
+    a = sp.csr_array(sp.block_diag([bounded(), sp.csr_array((3, 3))]))
+    assert "92 rows of A with nothing but a diagonal" in " ".join(dsolver.matrix(a).notes)
+
+
 def test_known_unknowns_of_several_right_hand_sides_on_all_engines() -> None:
     a, many = bounded(), np.random.default_rng(1).standard_normal((N * N, 2))
     problem = dsolver.matrix(a, chunks=3)

@@ -298,6 +298,15 @@ def test_what_was_learnt_of_a_matrix_holds_for_the_next_ones(monkeypatch: pytest
     assert solutions[3].notes[0].startswith("M is that of an earlier matrix")
 
 
+@pytest.mark.usefixtures("_costly")
+def test_an_indefinite_matrix_tells_nothing_of_the_next_one() -> None:
+    b = RNG.standard_normal(3600)
+    with dsolver.Solver(laplacian(60, shift=-0.05), device="cpu") as solver:
+        assert solver.solve(b).solved_by.startswith("minres")
+        solver.update(laplacian(60))
+        assert solver.solve(b).solved_by == "cg with Chebyshev()"
+
+
 def test_cheap_factors_are_made_at_once_whatever_the_matrix() -> None:
     stray = laplacian(40).tolil()
     stray[5, 800] = 0.3

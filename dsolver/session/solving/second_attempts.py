@@ -132,7 +132,8 @@ def try_other_method(
     history, title = follower.histories[columns[0]], session.spec.traits.title
     after, indefinite = counted(history.iterations, "iteration"), history.ended is Status.INDEFINITE
     session.precondition(m=other.m, method=other.method)
-    session.learnt |= {"m": other.m, "method": other.method} if indefinite else {"method": other.method}
+    if not indefinite:  # the next matrix may be definite
+        session.learnt |= {"method": other.method}
     seen = f"{title} ended as {history.ended} after {after}"
     if indefinite:
         seen = f"A is symmetric, but not positive definite, as was seen after {after} of conjugate gradients"
