@@ -190,7 +190,7 @@ class Solver:
                 multigrid stays what it is, and A alone is made, in about a fifth of the time; iterations grow as A
                 moves away from the matrix of M. With float64 levels both are in memory. By default, "auto", M="auto"
                 finds out which costs less: M stays until iterations beyond those of its own matrix add up to a set-up
-                (`dsolver.multigrid.renewal`); with any other M it is None. Where M cannot stay, as unknowns are stored
+                (`dsolver.multigrid.renewal`); any other M is made anew. Where M cannot stay, as unknowns are stored
                 in another order, other regions are closed, or A is not symmetric, it is made anew. With all but None a
                 matrix begins with the M or the method that has followed one that was slow, or failed, before.
                 "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and

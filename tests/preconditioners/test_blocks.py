@@ -243,8 +243,9 @@ def test_parts_may_be_functions_and_in_float32(client: Client) -> None:
 
 @pytest.mark.parametrize("chunks", [None, 2])
 def test_complex_blocks_are_a_complex_matrix(chunks: int | None) -> None:
-    """A flow that oscillates: i ω M in the block of the velocity."""
+    """A flow that oscillates: i ω M in the block of the velocity; one pressure is held, or A were singular."""
     a, bt = stokes(10)
+    bt = bt[:, 1:]
     waving = sp.csr_array(a + 0.5j * sp.eye_array(a.shape[0]))
     problem = dsolver.block([[waving, bt], [bt.T, None]], chunks=chunks)
     whole = sp.block_array([[waving, bt], [bt.T, None]], format="csr")
