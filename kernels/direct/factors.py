@@ -217,21 +217,26 @@ class _Scaled:
         return of_largest(self._matrix) is not None
 
     def _missed(self, made: Factors) -> float:
-        """Part of a rough x that factors miss with A x for b; infinite where A x, too, or x becomes much larger."""
+        """Part of a rough x that factors miss with A x for b; infinite where A x, too, or x becomes much larger.
+
+        Where it is much, of a second step: pivots that are too small lose digits that iterations have again.
+        """
         rough = self._backend.asarray(np.random.default_rng(self.rows).uniform(-1.0, 1.0, self.rows))
         b = self._matrix @ rough
         with np.errstate(all="ignore"):
             found = made.solve(b.astype(self.dtype)).astype(b.dtype)
             left = b - self._matrix @ found
-            squares = (float(self._backend.to_host(_square(v))) for v in (left, b, found, rough, found - rough))
-            of_left, of_b, of_found, of_rough, of_missed = squares
-        useful = of_left <= ACCURATE**2 * of_b and of_found <= GROWTH**2 * of_rough
-        return math.sqrt(of_missed / of_rough) if useful else math.inf
+            of_left, of_b, of_found, of_rough = (self._length(v) for v in (left, b, found, rough))
+            if not (of_left <= ACCURATE * of_b and of_found <= GROWTH * of_rough):
+                return math.inf
+            missed = self._length(found - rough) / of_rough
+            if missed > BLURRED:
+                missed = self._length(found + made.solve(left.astype(self.dtype)) - rough) / of_rough
+        return missed
 
-
-def _square(v: Any) -> Any:
-    """vᴴv, without BLAS, whose threads then wait for more on all cores for 20 ms."""
-    return (abs(v) ** 2).sum()
+    def _length(self, v: Any) -> float:
+        """‖v‖ without BLAS, whose threads then wait for more on all cores for 20 ms."""
+        return math.sqrt(float(self._backend.to_host((abs(v) ** 2).sum())))
 
 
 def complex_rows(re: Csr, im: Csr) -> Csr:
