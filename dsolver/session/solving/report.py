@@ -30,9 +30,9 @@ TIMES: Final = 30.0  # times the tolerance that it may be in any case
 
 INSULATED: Final = (
     "A is singular, or nearly so: multigrid's coarsest matrix has pivots below 1e-12 of its diagonal, or factors keep "
-    "fewer than three digits, as of a part of the domain that couplings as small join to the rest. Its constant may be "
-    "wrong in all digits of x, and ‖b - Ax‖ does not tell: leave such insulation out with mask=, or hold x there; "
-    "M='direct' loses fewer digits than multigrid"
+    "fewer than three digits, as of a pressure that nothing holds, or of a part of the domain that couplings as small "
+    "join to the rest. Its constant may be wrong in all digits of x, and ‖b - Ax‖ does not tell: hold x there, or "
+    "leave such insulation out with mask=; M='direct' loses fewer digits than multigrid"
 )
 
 ROUNDING: Final = 2.0**-44  # part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1
