@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse
+import scipy.sparse.linalg
 from distributed import Client
 
 import dsolver
@@ -304,6 +305,18 @@ def test_a_matrix_may_be_a_function_on_a_gpu(a: Any) -> None:
         assert solver @ b == pytest.approx(whole_laplacian(b), rel=1e-12)
         assert np.linalg.norm(found.residual) == pytest.approx(found.true_residual, rel=1e-6)
     assert np.linalg.norm(b - whole_laplacian(found.x)) <= 1e-8 * np.linalg.norm(b)
+
+
+@pytest.mark.filterwarnings("ignore::dsolver.errors.InconsistentWarning")
+def test_rows_of_zeros_of_a_matrix_near_a_function_reach_no_b() -> None:
+    """Preconditioners would have a diagonal there, and x any value."""
+    line = scipy.sparse.diags_array([-np.ones(59), np.full(60, 2.1), -np.ones(59)], offsets=[-1, 0, 1])
+    near = scipy.sparse.csr_array(scipy.sparse.block_diag([line, scipy.sparse.csr_array((3, 3))]))
+    b = np.random.default_rng(5).standard_normal(63)
+    found = dsolver.solve(lambda x: near @ x, b, M_from=near, device="cpu")
+    assert found.status is dsolver.Status.INCOMPATIBLE_RHS
+    assert not found.x[60:].any()
+    assert found.x[:60] == pytest.approx(scipy.sparse.linalg.spsolve(line.tocsc(), b[:60]), abs=1e-6)
 
 
 @pytest.mark.gpu

@@ -11,11 +11,14 @@ import numpy as np
 from dsolver.errors import InputError, in_a_line
 from dsolver.foreign_arrays import module_of, without_package
 from dsolver.matrices.canonical import imported
+from dsolver.matrices.checked import checked
 from dsolver.matrices.chunks.row_block import GIVEN
 from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.properties import problem_of
+from dsolver.matrices.solved_matrix import solved_matrix, with_all_rows
 from dsolver.problems.functions import ByChunk, OperatorProduct, UserFunction, as_function, function_for
 from dsolver.problems.problem import Problem, no_matrix
 from dsolver.problems.stencils import stencil
@@ -115,6 +118,9 @@ def _near(given: Any, shape: tuple[int, ...] | None, *, complex_too: bool) -> Pr
         near = as_matrix(given)
     else:
         raise InputError(f"M_from must be a sparse matrix or a problem, not {no_matrix(given)}")
+    if isinstance(near, MatrixProblem) and near.empty and is_matrix(given):  # A maps nothing to these rows
+        found = solved_matrix(*with_all_rows(*checked("M_from", given))[:2], held=False)
+        near = problem_of(found, near.name, block=near.block)
     if near.operator is not None:
         raise InputError("M_from is itself an operator: give the matrix that its own preconditioners are made from")
     if near.masked:
