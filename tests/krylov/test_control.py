@@ -131,6 +131,19 @@ def test_a_residual_that_does_not_fall_is_waited_for(shape: str, changed: bool, 
     assert not giving_up.is_slow(norms)
 
 
+@pytest.mark.parametrize("stagnation", [30, 95])
+def test_the_end_of_a_solve_that_stagnates_does_not_depend_on_time(stagnation: int) -> None:
+    falls = [0.9**i for i in range(34)]
+    ends = set()
+    for seconds in (1e-6, 0.02, 1.0):
+        column = Written([*falls, *[0.5] * 1000])
+        column.seconds = seconds
+        judged = Control(limit=1e-9, b_norm=1.0, maxiter=1000, stagnation=stagnation)
+        assert column.run(judged) is Status.STAGNATED
+        ends.add(len(judged.residuals) - 1)
+    assert ends == {33 + stagnation}
+
+
 @pytest.mark.parametrize(
     ("residuals", "at_once"),
     [([1.0, 9e-5], True), ([1.0, 0.1, 9e-5], True), ([1.0, 0.1, 0.01, 9e-5], False), ([1.0, 1e-2, 1e-4, 1e-6], False)],

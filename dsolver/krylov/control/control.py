@@ -255,7 +255,9 @@ class Control:
     def _to_look(self, column: ColumnIterations) -> int:
         """Iterations until something is done that does not depend on how long supersteps are."""
         done = self._norms.done
-        look = min(1 if self._projects else DRIFT_INTERVAL - done % DRIFT_INTERVAL, self._giving_up.to_look(done))
+        look = min(
+            1 if self._projects else DRIFT_INTERVAL - done % DRIFT_INTERVAL, self._giving_up.to_look(self._norms)
+        )
         return int(look if self._balancing is None else min(look, self._balancing.to_look(column, self._norms)))
 
     def _drifted(self, column: ColumnIterations) -> bool:

@@ -66,9 +66,13 @@ class GivingUp:
         """Take M for symmetric."""
         self._suspicious = False
 
-    def to_look(self, done: int) -> float:
-        """Iterations until it is looked at whether too many more are needed."""
-        return math.inf if self._patience is None else max(SLOW_FROM - done, SLOW_EVERY - done % SLOW_EVERY)
+    def to_look(self, norms: ResidualNorms) -> float:
+        """Iterations until it is looked at whether too many more are needed, or the residual no longer falls.
+
+        Of no more than are allowed none stagnates where one has been the smallest, however long supersteps are.
+        """
+        done, left = norms.done, min(self._allowed, self._left(norms))
+        return left if self._patience is None else min(left, max(SLOW_FROM - done, SLOW_EVERY - done % SLOW_EVERY))
 
     def verdict(self, norms: ResidualNorms, health: float) -> Status | None:
         """End by the newest norm, success as well; None where the solve goes on."""
@@ -86,7 +90,11 @@ class GivingUp:
 
     def stagnates(self, norms: ResidualNorms) -> bool:
         """Whether no iteration has brought a smaller residual for as long as is allowed."""
-        return norms.done - norms.best_at >= self._allowed * (ONE_LEVEL if norms.best > self._far else 1)
+        return self._left(norms) <= 0
+
+    def _left(self, norms: ResidualNorms) -> int:
+        """Iterations that may still bring no smaller residual."""
+        return self._allowed * (ONE_LEVEL if norms.best > self._far else 1) - (norms.done - norms.best_at)
 
     def is_slow(self, norms: ResidualNorms) -> bool:
         """Whether more iterations are needed than there is patience for; asked at numbers that do not depend on pace.
