@@ -84,7 +84,7 @@ def from_blocks(workers: int, points: int, runs: int) -> None:
     import dask.array as da
 
     with open_client(ClusterOptions(workers=workers, device="cuda")) as client:
-        there = list(client.scheduler_info()["workers"])
+        there = list(client.nthreads())
         cuts = np.linspace(0, points**3, workers + 1).astype(int)
         parts = list(zip(pairwise(cuts), there, strict=True))
         blocks = [client.submit(rows_of_elements, points, *span, workers=[at]) for span, at in parts]

@@ -118,7 +118,7 @@ def dask_case(meter: Meter, where: str, options: argparse.Namespace, given: dict
     client, n = given["client"], options.cells
     if not client:
         return
-    workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    workers = len(client.nthreads())
     b = da.random.default_rng(0).standard_normal((n, n, n), chunks=(n // workers, n, n)).persist()
     wait(b)
     with dsolver.Solver(diffusion((n, n, n), np.pi), M="mg", **given) as solver:
@@ -166,7 +166,7 @@ def main() -> None:
         with cluster_of(workers, options.device) as client:
             where = f"{workers} workers" if workers else "no cluster"
             if client:
-                asked = tuple(client.scheduler_info(n_workers=-1)["workers"])
+                asked = tuple(client.nthreads())
                 reach = client.sync(reach_of, client, asked)
                 there = f"{len(reach.readers)} of {len(asked)} workers"
                 print(f"{there} read arrays of this process where they lie, which reads those of {len(reach.lenders)}")

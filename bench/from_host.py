@@ -139,7 +139,7 @@ def dask_cases(n: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     from distributed import Client, wait
 
     with LocalCUDACluster(device_memory_limit=None, memory_limit=None) as cluster, Client(cluster) as client:
-        workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        workers = len(client.nthreads())
         b = da.random.default_rng(0).standard_normal((n, n, n), chunks=(n // workers, n, n)).persist()
         wait(b)
         with dsolver.Solver(diffusion((n, n, n), np.pi), client=client, M="mg") as solver:

@@ -577,7 +577,7 @@ def test_the_scheduler_forgets_an_x_whose_ranks_have_failed(
 def test_keys_of_a_worker_that_nobody_knows_are_forgotten(client: Client) -> None:
     from dsolver.engines.dask.blocks import register
 
-    there = next(iter(client.scheduler_info()["workers"]))
+    there = next(iter(client.nthreads()))
     where = {"dsolver-block-of-a-worker": there, "dsolver-block-of-none": "tcp://127.0.0.1:9"}
     with pytest.raises(KeyError):
         client.sync(register, client, where, dict.fromkeys(where, 1 << 30))

@@ -312,7 +312,7 @@ def test_solves_of_changing_problems_leave_nothing_on_a_worker() -> None:
     """
     rng = np.random.default_rng(0)
     with cluster(1, processes=True) as client:
-        (worker,) = client.scheduler_info()["workers"]
+        (worker,) = client.nthreads()
         held = []
         for _ in range(3):
             for grid in ((12, 8, 8), (9, 10, 7)):
