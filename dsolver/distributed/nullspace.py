@@ -85,7 +85,7 @@ class Constants(NullSpace):
 
     def _less(self, x: Field, factor: float, y: Field) -> Field:
         """x - factor y, in the work field."""
-        self._engine.run(WAXPBY, 1.0, x, -factor, y, self._work)
+        self._engine.run(WAXPBY, 1.0, x, -_finite(factor), y, self._work)
         return self._work
 
 
@@ -115,9 +115,18 @@ class NullVectors(NullSpace):
         """x less the sum of factor times vector, in a work field."""
         for number, (factor, vector) in enumerate(zip(factors, self.vectors, strict=True)):
             less = self._work[number % 2]
-            self._engine.run(WAXPBY, 1.0, x, -factor, vector, less)
+            self._engine.run(WAXPBY, 1.0, x, -_finite(factor), vector, less)
             x = less
         return x
+
+
+def _finite(factor: float) -> float:
+    """A factor, and 0 for what is no number.
+
+    Its products with zeros would stay where the next b is not loaded, as beside a masked grid's cells, and be in each
+    of its sums.
+    """
+    return factor if math.isfinite(factor) else 0.0
 
 
 def dots(engine: Engine, parts: PartialSums, *pairs: tuple[Field, Field]) -> tuple[float, ...]:

@@ -50,3 +50,11 @@ def test_a_part_as_large_as_rounding_may_be_counts_as_none(monkeypatch: pytest.M
     assert told.regions == 1
     monkeypatch.setattr(nullspace, "CONSISTENT", told.part)
     assert found(given=False, b=b)[0].regions == 0
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_of_a_b_that_is_infinite_nothing_is_taken(given: bool) -> None:
+    """Zeros of the vectors would become NaN in b, and stay beside the cells that the next one is loaded to."""
+    told, out = found(given, np.full(GRID, np.inf))
+    assert not np.isfinite(told.part)
+    assert np.isinf(out).all()

@@ -883,3 +883,15 @@ def test_what_is_sent_has_no_arrays() -> None:
     assert not problem.without_arrays.coefficients
     assert problem.rule is problem.without_arrays.rule
     assert Partition(problem.grid).grid == (4, 4, 4)
+
+
+@pytest.mark.gpu
+def test_a_solver_of_a_closed_box_on_a_gpu_goes_on_after_a_b_that_is_infinite() -> None:
+    mask = np.zeros((16, 16), bool)
+    mask[3, 4] = True
+    b = np.where(mask, 0.0, np.random.default_rng(4).standard_normal((16, 16)))
+    b[~mask] -= b[~mask].mean()
+    with dsolver.Solver(problems.diffusion((16, 16), mask=mask, bc="neumann"), M="mg", device="cuda") as solver:
+        with pytest.raises(InputError, match="NaN or infinite"):
+            solver.solve(np.full((16, 16), np.inf))
+        assert solver.solve(b).converged
