@@ -10,10 +10,11 @@ from dsolver.preconditioners.base import Making
 FEWER: Final = (12.6, 6.0)
 """Rows of a level over those of the next one, where it is coarsened twice at once and elsewhere: 7 points, 40³, 64³."""
 ENTRIES: Final = (34, 60)  # entries beside the diagonal of a row of the second level, and of the others: the same
-MADE_ROW: Final = 340
-MADE_ENTRY: Final = 85
-"""Bytes that are made of a row, and of an entry beside the diagonal."""
-PASSES: Final = 10.8  # times that each of these is moved, by the time of 3.4·10⁷ rows of 7 points on an H200
+SETUP_ROW: Final = 340
+SETUP_ENTRY: Final = 85
+"""Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
+and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points of a grid on a GPU 0.7."""
+PASSES: Final = 10.8  # times that these are moved, by the time of 3.4·10⁷ rows of 7 points on an H200
 JOINED: Final = 1.1  # times as much where there are several chunks: what is sent, joined and selected
 ENTRY: Final = 16  # bytes of an entry that is sent, with its column
 HOST: Final = (1.8e-3, 8.0e-3)  # seconds: of 4·10⁶ rows on one H200, and on two, with 270 launches more of 22 µs
@@ -35,7 +36,7 @@ def making_of(part: Part, a: MatrixForecast) -> Making:
     moved = sum(map(_moved, cut or levels)) / chunks * (JOINED if cut else 1.0)
     peers = min(chunks - 1, 4 * (1 + prod(partition.grid[:2]) // a.rows))  # whom one may hear of, in ranges of rows
     boxes = prod(partition.counts[:2])  # that share their planes with a range
-    messages, sent = ROUNDS * len(cut) * peers, 2.0 * MADE_ROW * prod(partition.grid[:2]) * bool(cut)
+    messages, sent = ROUNDS * len(cut) * peers, 2.0 * SETUP_ROW * prod(partition.grid[:2]) * bool(cut)
     if boxes > 1:
         messages, sent = messages + MOVES * (boxes - 1), sent + ENTRY * 2 * (a.entries + a.rows)
     return Making(
@@ -55,4 +56,4 @@ def making_of(part: Part, a: MatrixForecast) -> Making:
 def _moved(level: tuple[float, float]) -> float:
     """Bytes that are moved for a level of so many rows, with so many entries each beside the diagonal."""
     rows, entries = level
-    return PASSES * rows * (MADE_ROW + MADE_ENTRY * entries)
+    return PASSES * rows * (SETUP_ROW + SETUP_ENTRY * entries)

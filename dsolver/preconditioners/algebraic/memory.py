@@ -7,7 +7,7 @@ from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.setup import LATE
-from dsolver.preconditioners.algebraic.making import making_of
+from dsolver.preconditioners.algebraic.making import SETUP_ENTRY, SETUP_ROW, making_of
 from dsolver.preconditioners.base import Forecast
 
 COMPLEXITY: Final = (2.8, 1.9, 3.5)
@@ -16,10 +16,6 @@ COMPLEXITY: Final = (2.8, 1.9, 3.5)
 GRIDS: Final = (1.45, 1.2, 1.5)  # rows of all levels over those of A, of the same
 AIR: Final = 2  # place of "air" in these
 AGGREGATES: Final = 4  # aggregates that a row of a smoothed P reads: 3 to 5 were seen
-SETUP_ROW: Final = 340
-SETUP_ENTRY: Final = 85
-"""Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
-and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points of a grid on a GPU 0.7."""
 SETUP_FLOW: Final = 250
 """Bytes of an entry by "air", whose first coarse level has up to twice as many: 64³ cells took 0.6 to 1.1 times as much
 as is counted so, 400² cells 0.5 to 0.7."""
